@@ -1,4 +1,4 @@
-//! Hands the commit of the build to the program: `gcwatch --version`.
+//! Passes the commit of the build to the program for `gcwatch --version`.
 #![allow(clippy::print_stdout, reason = "a build script speaks to cargo on standard output")]
 
 use std::path::Path;
@@ -22,7 +22,7 @@ fn main() {
     println!("cargo:rustc-env=GCWATCH_VERSION={version}");
 }
 
-/// The commit that `git archive` wrote into the archive; in a clone the file has a placeholder with a `$`.
+/// Returns the commit that `git archive` wrote into the archive. In a clone, the file has a placeholder with a `$`.
 fn archived() -> Option<String> {
     let text = std::fs::read_to_string(".source-commit").ok()?;
     let hash = text.split_whitespace().next()?;
@@ -30,9 +30,9 @@ fn archived() -> Option<String> {
     is_hash.then(|| hash.get(..12).unwrap_or(hash).to_owned())
 }
 
-/// The clone's commit, shortened; none where the sources are no clone, or git is not there.
+/// Returns the shortened commit of the clone, or `None` if the sources are not a clone or git is not installed.
 fn cloned() -> Option<String> {
-    // Not the commit of a repository that the sources happen to lie in.
+    // The sources can be inside another repository, whose commit does not count.
     if !Path::new(".git").exists() {
         return None;
     }

@@ -17,15 +17,15 @@ use std::sync::Arc;
 use api::gc::{GcRecord, Subject};
 use base::time::{TimeBase, Wall};
 use clr_gc::event::{Layout, decode};
-use clr_gc::gc::{Collection, Machine, Outcome, Settling};
+use clr_gc::gc::{Collection, Machine, Outcome, ReportTiming};
 use clr_gc::stream::{GcStream, Scope};
 use divan::counter::BytesCount;
 use divan::{Bencher, black_box};
 use flate2::read::GzDecoder;
-use gc_rules::field::ProcessFacts;
-use gc_rules::review::{History, Review};
+use incidents::review::{History, Review};
 use nettrace::{Decoder, Item, Options, TraceHeader};
 use report::table::{Escape, Folding};
+use rule_engine::field::ProcessFacts;
 use rule_language::load::{load, shipped};
 
 /// Number of bytes per read, as in the command.
@@ -71,7 +71,7 @@ impl Recorded {
             bytes = read.map_or_else(failed, |_| unpacked);
         }
         let mut events = Vec::new();
-        let mut stream = GcStream::new(Scope::Collections, Settling::AtTheEnd);
+        let mut stream = GcStream::new(Scope::Collections, ReportTiming::AtTheEnd);
         stream.push(&bytes);
         stream.finish();
         let read = stream.advance(|observed| {
@@ -101,7 +101,7 @@ fn decoded(bytes: &[u8], wanted: &[Layout]) -> u64 {
     let wanted = wanted.to_vec();
     let mut decoder = Decoder::new(Options {
         interest: Box::new(move |metadata| {
-            let layout = Layout::of(&metadata.provider, metadata.event_id, metadata.version)?;
+            let layout = Layout::find(&metadata.provider, metadata.event_id, metadata.version)?;
             wanted.contains(&layout).then(|| layout.to_tag())
         }),
         ..Options::default()
@@ -125,7 +125,7 @@ fn decoded(bytes: &[u8], wanted: &[Layout]) -> u64 {
 
 /// Rebuilds the collections from decoded events.
 fn rebuilt(events: &[RetainedEvent], header: &TraceHeader) -> Vec<Collection> {
-    let mut machine = Machine::new(None, Settling::AtTheEnd);
+    let mut machine = Machine::new(None, ReportTiming::AtTheEnd);
     for event in events {
         if let Ok(clr) = decode(event.layout, &event.payload, header.pointer_size) {
             machine.observe(event.at, event.thread, &clr);
@@ -206,7 +206,7 @@ fn rules(bencher: Bencher<'_, '_>, path: &str) {
             ..History::default()
         };
         let facts = ProcessFacts::default();
-        let review = Review::of(Arc::clone(&rules), facts, base, history, last.unwrap_or(0), Some(0));
+        let review = Review::for_recording(Arc::clone(&rules), facts, base, history, last.unwrap_or(0), Some(0));
         review.alerts().count()
     });
 }

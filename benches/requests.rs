@@ -1,5 +1,5 @@
 //! Measures the cost of reading requests for a web service (`requests.mode: diagnosticsource`): CPU time and latency
-//! with and without it, in consecutive pairs.
+//! with and without reading requests, in consecutive pairs.
 //!
 //! ```text
 //! cargo bench --bench requests -- --gcwatch target/release/gcwatch
@@ -7,8 +7,8 @@
 //! ```
 //!
 //! The service is `known/shop/shop.dll` on ASP.NET Core. Each request is a small `/json`, over persistent connections
-//! at an even rate. In both halves of a pair, a daemon reads the collections of the service. In one of them,
-//! alternately the first or the second, it also reads the requests. Requires the runtimes (`tests/runtimes/fetch`). All
+//! at an even rate. In both halves of a pair, a daemon reads the collections of the service. In one half, alternately
+//! the first or the second, the daemon also reads the requests. Requires the runtimes (`tests/runtimes/fetch`). All
 //! traffic is on loopback, and all started processes are ended by pid. docs/requests.md contains measured figures.
 
 #![allow(
@@ -65,14 +65,14 @@ struct Args {
 
 /// Results of a half.
 #[derive(Debug, Clone, Copy)]
-struct Half {
+struct HalfResults {
     requests: usize,
     cpu: Duration,
     median: Duration,
     p99: Duration,
 }
 
-impl Half {
+impl HalfResults {
     fn us_of_request(self) -> f64 {
         self.cpu.as_secs_f64() * 1e6 / self.requests.max(1) as f64
     }
@@ -83,14 +83,14 @@ fn main() -> anyhow::Result<()> {
     let runtime = ASP.into_iter().find(|runtime| runtime.name == args.runtime);
     let runtime = runtime.filter(|runtime| runtime.is_there() && KNOWN.is_there());
     let runtime = runtime.context("the service is missing; run tests/runtimes/fetch")?;
-    // Threads that wait for work spin, which would dominate the measured CPU time.
+    // Disable spinning: threads that wait for work spin, which would dominate the measured CPU time.
     let env = [("SLOGGING", "1"), ("DOTNET_ThreadPool_UnfairSemaphoreSpinLimit", "0")];
     let shop = Service::shop(runtime, 3600, &env);
     println!("{}, {} s per half, off and on in pairs", args.runtime, args.seconds);
     println!("   rate  reached   CPU off      on  per request   p50 off      on   p99 off      on");
     for rate in &args.rates {
         let mut differences = Vec::new();
-        // Hot code is recompiled first, which is not part of the cost.
+        // Warm up first: the runtime recompiles hot code, which is not part of the cost.
         load(&shop.address, &args.path, *rate, 3 * WARM)?;
         for pair in 0..args.pairs {
             let half = |mode| half(&shop, &args, *rate, mode);
@@ -127,7 +127,7 @@ fn main() -> anyhow::Result<()> {
 }
 
 /// Measures a half with a daemon in the given mode.
-fn half(shop: &Service, args: &Args, rate: u32, mode: &str) -> anyhow::Result<Half> {
+fn half(shop: &Service, args: &Args, rate: u32, mode: &str) -> anyhow::Result<HalfResults> {
     let config = format!(
         "{}otlp: {{enabled: false}}\nrequests: {{mode: {mode}, max_per_second: 1000000}}\n",
         marked(shop.scene.mark())
@@ -142,7 +142,7 @@ fn half(shop: &Service, args: &Args, rate: u32, mode: &str) -> anyhow::Result<Ha
     let cpu = cpu()?.saturating_sub(before);
     latencies.sort_unstable();
     let at = |share: f64| latencies.get((latencies.len() as f64 * share) as usize).copied();
-    Ok(Half {
+    Ok(HalfResults {
         requests: latencies.len(),
         cpu,
         median: at(0.5).context("no request was answered")?,

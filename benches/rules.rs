@@ -1,11 +1,11 @@
 //! Measures the cost of the rules: collections of a process that pass through its engine, including ticks.
 //!
-//! Run with `cargo bench --bench rules`. The process performs ten collections per second, and no rule fires. The
-//! thousand rules to load are generated, of the same kinds as the shipped rules: two of five are about the process,
-//! most have windows over minutes, and some have quantiles and medians by kind.
+//! Run with `cargo bench --bench rules`. The process performs ten collections per second, and no rule fires. The bench
+//! generates a thousand rules of the same kinds as the shipped rules. Two of five rules are about the process, most
+//! have windows over minutes, and some have medians by kind.
 //!
-//! Figures and the machine are in docs/performance.md: with the shipped rules, a collection takes about 8 us in one
-//! process, and the collections of one second of 200 processes, which do not fit into the caches, take 13 ms.
+//! Figures and the machine are in docs/performance.md. With the shipped rules, a collection takes about 8 us in one
+//! process. The collections of one second of 200 processes, whose state does not fit into the caches, take 13 ms.
 
 use std::fmt::Write as _;
 use std::sync::Arc;
@@ -15,13 +15,13 @@ use clr_gc::event::{GcReason, GcType};
 use clr_gc::gc::{Allocated, AllocatedUnknown, Collection, GenerationSizes, Pause, PauseKind};
 use divan::Bencher;
 use divan::counter::ItemsCount;
-use gc_rules::engine::Engine;
-use gc_rules::field::ProcessFacts;
-use gc_rules::rule_set::RuleSet;
+use rule_engine::engine::Engine;
+use rule_engine::field::ProcessFacts;
+use rule_engine::rule_set::RuleSet;
 use rule_language::load::{SourceFile, load, shipped};
 
 /// Interval between two collections, in nanoseconds.
-const EVERY: i64 = 100_000_000;
+const COLLECTION_INTERVAL_NS: i64 = 100_000_000;
 
 /// Number of collections in a cycle of 100 s.
 const CYCLE: i64 = 1000;
@@ -120,7 +120,7 @@ fn collection(number: i64) -> Collection {
         5 | 10 | 15 => 1,
         _ => 0,
     };
-    let end = number * EVERY;
+    let end = number * COLLECTION_INTERVAL_NS;
     let pause = 500_000 + number * 7919 % 3_000_000;
     let megabytes = |number: i64| u64::try_from(number << 20).ok();
     Collection {
@@ -151,13 +151,13 @@ fn collection(number: i64) -> Collection {
 }
 
 /// A process that has been observed for as long as its windows reach back.
-struct Watched {
+struct WatchedEngine {
     engine: Engine,
     collections: Arc<[Collection]>,
     observed: i64,
 }
 
-impl Watched {
+impl WatchedEngine {
     /// Creates a process and observes the given number of these collections.
     fn new(collections: Arc<[Collection]>, rules: Arc<RuleSet>, before: i64) -> Self {
         let began = Moment::from_ns(u64::try_from(BEGIN).unwrap_or_default());
@@ -174,7 +174,7 @@ impl Watched {
 
     /// Observes the next collection and returns the number of transitions.
     fn next(&mut self) -> usize {
-        let base = TimeBase::at(BEGIN + i128::from(self.observed / CYCLE * CYCLE * EVERY));
+        let base = TimeBase::at(BEGIN + i128::from(self.observed / CYCLE * CYCLE * COLLECTION_INTERVAL_NS));
         let collection = &self.collections[usize::try_from(self.observed % CYCLE).unwrap_or_default()];
         self.observed += 1;
         let transitions = self.engine.advance(base.moment(collection.last_event));
@@ -187,14 +187,14 @@ impl Watched {
 /// shipped rules.
 #[divan::bench]
 fn collections_shipped(bencher: Bencher<'_, '_>) {
-    let mut watched = Watched::new((0..CYCLE).map(collection).collect(), shipped_rules(), 20 * CYCLE);
+    let mut watched = WatchedEngine::new((0..CYCLE).map(collection).collect(), shipped_rules(), 20 * CYCLE);
     bencher
         .counter(ItemsCount::new(1000_usize))
         .bench_local(|| (0..1000).map(|_| watched.next()).sum::<usize>());
 }
 
-/// Evaluates one second of a full host: ten collections of each of 200 processes, in turn, with the shipped rules.
-/// Their state does not fit into the caches of a core.
+/// Evaluates one second of a full host: ten rounds with one collection of each of 200 processes, with the shipped
+/// rules. The state of the processes does not fit into the caches of a core.
 #[divan::bench]
 #[allow(clippy::print_stderr, reason = "a figure that is not a duration")]
 fn a_second_of_200_processes(bencher: Bencher<'_, '_>) {
@@ -202,8 +202,8 @@ fn a_second_of_200_processes(bencher: Bencher<'_, '_>) {
         shipped_rules(),
         (0..CYCLE).map(collection).collect::<Arc<[Collection]>>(),
     );
-    let process = |_| Watched::new(Arc::clone(&collections), Arc::clone(&rules), 6 * CYCLE);
-    let mut processes: Vec<Watched> = (0..200).map(process).collect();
+    let process = |_| WatchedEngine::new(Arc::clone(&collections), Arc::clone(&rules), 6 * CYCLE);
+    let mut processes: Vec<WatchedEngine> = (0..200).map(process).collect();
     let bytes: usize = processes.iter().map(|process| process.engine.memory()).sum();
     let most = Engine::most_memory(&rules);
     eprintln!(
@@ -212,7 +212,7 @@ fn a_second_of_200_processes(bencher: Bencher<'_, '_>) {
         most >> 10
     );
     bencher.counter(ItemsCount::new(2000_usize)).bench_local(|| {
-        let round = |_| processes.iter_mut().map(Watched::next).sum::<usize>();
+        let round = |_| processes.iter_mut().map(WatchedEngine::next).sum::<usize>();
         (0..10).map(round).sum::<usize>()
     });
 }

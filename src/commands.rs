@@ -1,7 +1,7 @@
 //! The commands: each reads its input and writes with [`report`] and [`api`].
 //!
-//! Each has a `run`. `Ok(false)`: not all of it could be done, and that was reported; what is an error is reported
-//! here.
+//! Each command has a `run` function. `Ok(false)` means that the result is incomplete, which the command has reported.
+//! This module reports errors.
 
 mod advise;
 mod alerts;
@@ -41,9 +41,10 @@ use tokio::runtime::{Builder, Runtime};
 use self::cli::{Cli, Command};
 use self::output::say;
 
-/// What `gcwatch` does with the arguments of this process. Exit codes: 0 success, 1 failure, 2 invalid usage (by clap).
+/// Runs the command that the arguments of this process select. Exit codes: 0 success, 1 failure, 2 invalid usage (by
+/// clap).
 pub fn main() -> ExitCode {
-    // Before anything of the program is set up: the guard needs none of it.
+    // Check for child processes first, because they need no other part of the program.
     if guard::child::is_asked_for() {
         return guard::child::main();
     }
@@ -54,7 +55,7 @@ pub fn main() -> ExitCode {
         return heap_files::main();
     }
     if let Some(name) = recording_page::is_asked_for() {
-        return analyze::page::of_standard_input(&name);
+        return analyze::page::render_standard_input(&name);
     }
     let cli = Cli::read(std::env::args_os()).unwrap_or_else(|error| error.exit());
     anstream::ColorChoice::from(cli.color).write_global();
@@ -93,7 +94,7 @@ pub fn main() -> ExitCode {
     }
 }
 
-/// The error and its causes, each said once: many sentences hold that of their cause already.
+/// Formats an error with its causes, each only once: many error texts already contain their cause.
 fn sentence(error: &anyhow::Error) -> String {
     let mut text = error.to_string();
     for cause in error.chain().skip(1).map(ToString::to_string) {
@@ -114,7 +115,7 @@ fn is_broken_pipe(error: &anyhow::Error) -> bool {
     })
 }
 
-/// An executor on this thread.
+/// Creates an executor on the current thread.
 fn executor() -> anyhow::Result<Runtime> {
     Builder::new_current_thread()
         .enable_all()

@@ -1,4 +1,4 @@
-//! The daemon: its parts put together, reload and shutdown.
+//! The daemon: assembles its parts, reloads the configuration, and shuts down.
 //!
 //! ```text
 //! config ----> Options --+--> targets::supervise  one task per process --> pipeline --> delivery (OTLP, alerts)
@@ -6,8 +6,8 @@
 //!  SIGHUP, file change --+    every interval: the metrics of each run --------+
 //! ```
 //!
-//! Shutdown takes at most ten seconds: sessions are stopped and drained, the metrics are exported a last time, the
-//! queues are flushed, and losses are logged. A second signal ends the daemon at once.
+//! The shutdown stops and drains the sessions, exports the metrics a last time, flushes the queues, and logs losses.
+//! The shutdown takes at most ten seconds if the disk responds. A second signal ends the daemon at once.
 
 mod bursts;
 mod history_keeping;
@@ -40,38 +40,41 @@ use tokio::time::{Instant, Interval, MissedTickBehavior, interval_at};
 use tracing::{error, info, warn};
 
 use crate::daemon::rules::RuleWatch;
-pub use crate::daemon::services::{Ended, Services};
+pub use crate::daemon::services::{ExportLosses, Services};
 use crate::daemon::stall::Stalls;
 use base::clock::now_unix_ns;
 use config::options::Options;
-use delivery::otlp::stats::Lost;
+use delivery::otlp::stats::LostItems;
 use targets::{self, Readers, or_pending};
 use web::PartAge;
 
-/// The metrics of one interval are exported in so many parts. Those of hundreds of processes at once are megabytes,
-/// twice while they are sent, and the allocator keeps memory that was used once.
+/// Number of parts in which the metrics of one interval are exported. The metrics of hundreds of processes take
+/// megabytes, and twice as much while they are sent. The allocator keeps memory that was used once, so smaller parts
+/// keep the memory use of gcwatch low.
 const SHARES: u32 = 8;
 
-/// Limit on stopping and draining the sessions at shutdown.
+/// Timeout for stopping and draining the sessions at shutdown.
 const STOP_TARGETS: Duration = Duration::from_secs(4);
 
-/// How often rules observe the time.
+/// Interval at which rules observe the time.
 pub(crate) const TICK: Duration = Duration::from_secs(1);
 
 /// The source of new options.
 pub trait Reload: Send {
-    /// Completes when the options' file changed.
+    /// Completes when the file with the options has changed.
     fn changed(&mut self) -> impl Future<Output = ()> + Send;
 
-    /// Loads the options; `Err`: they are invalid or cannot be read in time, and the errors were logged.
-    fn load(&mut self) -> impl Future<Output = Result<Options, Refused>> + Send;
+    /// Loads the options. Returns an error if the options are invalid or cannot be read in time; the errors have been
+    /// logged.
+    fn load(&mut self) -> impl Future<Output = Result<Options, OptionsError>> + Send;
 }
 
-/// The new options are invalid, and the errors were logged.
+/// Error returned if the new options are invalid or cannot be read in time. The errors have been logged.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Refused;
+pub struct OptionsError;
 
-/// The signals that the daemon handles. Made before anything else: until then SIGHUP would end the process.
+/// The signals that the daemon handles. This value must be created before all other parts, because SIGHUP ends a
+/// process that has no handler for it.
 #[derive(Debug)]
 pub struct Signals {
     terminate: Signal,
@@ -80,11 +83,11 @@ pub struct Signals {
 }
 
 impl Signals {
-    /// Handles them from now on.
+    /// Installs the signal handlers.
     ///
     /// # Errors
     ///
-    /// When the system refuses.
+    /// Returns an error if the system refuses a handler.
     pub fn new() -> anyhow::Result<Self> {
         Ok(Self {
             terminate: signal(SignalKind::terminate()).context("cannot handle SIGTERM")?,
@@ -93,7 +96,7 @@ impl Signals {
         })
     }
 
-    /// Waits for one that ends the daemon. Cancel safe.
+    /// Waits for a signal that ends the daemon. This method is cancel safe.
     pub async fn ended(&mut self) {
         tokio::select! {
             _ = self.terminate.recv() => {}
@@ -102,10 +105,10 @@ impl Signals {
     }
 }
 
-/// Runs until SIGTERM or SIGINT, then shuts down and logs what could not be sent. Sessions are read on `readers`,
-/// everything else happens on the caller's runtime. `false`: a part failed, which was logged; the sessions were ended
-/// all the same.
-#[expect(clippy::too_many_lines, reason = "one select over all that may happen to the daemon")]
+/// Runs until SIGTERM or SIGINT, then shuts down and logs unsent data. Sessions are read on `readers`; everything else
+/// runs on the caller's runtime. Returns `false` if a part failed. In that case, the failure has been logged, and the
+/// daemon has shut down in the same way.
+#[expect(clippy::too_many_lines, reason = "one select over all events of the daemon")]
 pub async fn run(
     mut options: Options,
     mut services: Services,
@@ -117,7 +120,7 @@ pub async fn run(
     services.bursts.set_guard(readers.guard());
     let (stop, stopped) = oneshot::channel::<()>();
     let stopped = async {
-        // A dropped sender means the same.
+        // A dropped sender also means that the sessions must stop.
         let _stopped_or_dropped = stopped.await;
     };
     let mut supervisor = tokio::spawn(targets::supervise(
@@ -139,27 +142,27 @@ pub async fn run(
     let mut stalls = Stalls::new(TICK, Instant::now());
     let mut rule_watch = RuleWatch::default();
     rule_watch.set(&options.rules).await;
-    // For changes before the watch began.
+    // Read the rules again, to include changes from before the watch started.
     services
         .own
         .sources
         .rules
         .reload(&options.rules, &services.pipeline)
         .await;
-    // Half of what the service supervisor allows, as sd_watchdog_enabled(3) recommends.
+    // Notify the service supervisor at half its timeout, as sd_watchdog_enabled(3) recommends.
     let mut watchdog = sd_notify::watchdog_enabled().map(|limit| every(limit / 2));
     let failed = loop {
         let watchdog_is_due = or_pending(watchdog.as_mut().map(Interval::tick));
         tokio::select! {
             _ = signals.terminate.recv() => break None,
             _ = signals.interrupt.recv() => break None,
-            ended = &mut supervisor => break Some(Failed::of("the supervisor of the targets", ended.map(drop))),
-            ended = &mut measuring => break Some(Failed::of("the task that reads the figures of containers", ended)),
+            ended = &mut supervisor => break Some(PartError::new("the supervisor of the targets", ended.map(drop))),
+            ended = &mut measuring => break Some(PartError::new("the task that reads the figures of containers", ended)),
             ended = &mut following, if !followed => {
-                // Without Kubernetes there is nothing to follow.
+                // Without Kubernetes, this task completes, which is not a failure.
                 followed = true;
                 if ended.is_err() {
-                    break Some(Failed::of("the task that follows the pods", ended));
+                    break Some(PartError::new("the task that follows the pods", ended));
                 }
             }
             () = &mut first_scan, if !ready => {
@@ -173,11 +176,11 @@ pub async fn run(
             _ = ticks.tick() => {
                 services.tick(&mut stalls);
                 if let Some(part) = services.failed_part() {
-                    break Some(Failed { part, why: "its task ended; the log says why".to_owned() });
+                    break Some(PartError { part, why: "its task ended; the log has the reason".to_owned() });
                 }
                 late = say_late(&services, late);
             }
-            // Only then: the supervisor of the service is to see that a part hangs.
+            // Notify only if no part is late, so that the service supervisor notices a part that hangs.
             _ = watchdog_is_due => if !late {
                 notify_service(&[NotifyState::Watchdog]);
             },
@@ -198,7 +201,7 @@ pub async fn run(
                     services.own.sources.rules.reload(rules, &services.pipeline).await;
                     new
                 };
-                // Files are read meanwhile, which may take its time.
+                // Handle signals while the files are read, which can take time.
                 let new = tokio::select! {
                     new = reloading => new,
                     _ = signals.terminate.recv() => break None,
@@ -216,8 +219,8 @@ pub async fn run(
         }
     };
 
-    if let Some(Failed { part, why }) = &failed {
-        error!("{part} failed: {why}; gcwatch ends with exit code 1, to be started again");
+    if let Some(PartError { part, why }) = &failed {
+        error!("{part} failed: {why}; exiting with code 1 so that the service supervisor restarts gcwatch");
     }
     info!("stopping: closing sessions and flushing queues; send the signal again to exit immediately");
     notify_service(&[NotifyState::Stopping]);
@@ -228,7 +231,7 @@ pub async fn run(
     let orderly = async {
         drop(stop);
         if supervisor.is_finished() {
-            // It failed, and its sessions end in the background.
+            // The supervisor failed, and its sessions end in the background.
             let _late = ending_bursts.await;
             return services.close().await;
         }
@@ -246,29 +249,29 @@ pub async fn run(
     };
     tokio::select! {
         ended = orderly => log_end(ended),
-        _ = signals.terminate.recv() => warn!("ended by the second signal: queued data is lost"),
-        _ = signals.interrupt.recv() => warn!("ended by the second signal: queued data is lost"),
+        _ = signals.terminate.recv() => warn!("exiting after a second signal: queued data is lost"),
+        _ = signals.interrupt.recv() => warn!("exiting after a second signal: queued data is lost"),
     }
     failed.is_none()
 }
 
-/// A part of the daemon that must not end has ended.
-struct Failed {
+/// Error returned if a part of the daemon has ended although it must run until shutdown.
+struct PartError {
     part: &'static str,
     why: String,
 }
 
-impl Failed {
-    fn of(part: &'static str, ended: Result<(), JoinError>) -> Self {
+impl PartError {
+    fn new(part: &'static str, ended: Result<(), JoinError>) -> Self {
         let why = match ended {
-            Ok(()) => "it ended by itself".to_owned(),
+            Ok(()) => "the task ended by itself".to_owned(),
             Err(error) => error.to_string(),
         };
         Self { part, why }
     }
 }
 
-/// Whether a part is late; said when the first one begins to be, and when none is any more.
+/// Returns whether a part is late. Logs one late part when parts become late, and logs when all parts are alive again.
 fn say_late(services: &Services, were_late: bool) -> bool {
     let mut late = services.live_parts();
     late.retain(|part| part.is_late);
@@ -290,7 +293,7 @@ async fn reload_requested(hangup: &mut Signal, reload: &mut impl Reload) {
     }
 }
 
-/// Applies the new options; `None`: the previous ones stay in force.
+/// Applies new options. Returns `None` if the previous options stay in force.
 async fn apply(reload: &mut impl Reload, services: &mut Services, old: &Options) -> Option<Options> {
     let Ok(new) = reload.load().await else {
         services.own.reloads.refused.fetch_add(1, Ordering::Relaxed);
@@ -313,10 +316,10 @@ async fn apply(reload: &mut impl Reload, services: &mut Services, old: &Options)
     Some(new)
 }
 
-/// Says what became of everything: at the shutdown, and since the start.
-fn log_end(Ended { lost, before, kept }: Ended) {
-    let items = |lost: Lost| {
-        let Lost {
+/// Logs the items lost during the shutdown, the items lost earlier, and the items that wait on disk.
+fn log_end(ExportLosses { lost, before, kept }: ExportLosses) {
+    let items = |lost: LostItems| {
+        let LostItems {
             spans,
             points,
             records,

@@ -28,6 +28,7 @@
 //! * open incidents survive a restart of gcwatch if there is a store for them (`resumed`);
 //! * the number of runs and the state kept for each run are limited.
 
+mod evidence_requests;
 mod exited;
 mod feed;
 mod history_folder;
@@ -42,8 +43,9 @@ mod resumed;
 mod service;
 mod shared;
 mod subject_incidents;
-mod wants;
 
+pub use evidence_requests::EvidenceRequest;
+pub(crate) use evidence_requests::OF_BURSTS;
 pub use feed::Feed;
 pub use history_folder::HistoryFolder;
 pub(crate) use incident_owner::OWN_START;
@@ -53,7 +55,5 @@ pub use records::Records;
 pub use registry::Pipeline;
 pub use resumed::StoredState;
 pub use run::settings::{Clock, PipelineSettings};
-pub use run::{Measured, RuleCounts};
+pub use run::{ProcessReading, RuleCounts};
 pub use shared::Counts;
-pub(crate) use wants::OF_BURSTS;
-pub use wants::Want;

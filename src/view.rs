@@ -11,25 +11,28 @@ use gc_requests::request::{MAX_NAMED_STOPS, Request};
 
 use crate::pipeline::records::{collection, process, row};
 use api::gc::{Subject, SummaryRecord, is_induced};
-use api::view::{Found, ReportRecord, ReportedProcess, ReportedRecording, ReportedRequests, RequestTally, Unseen};
+use api::view::{
+    ReportRecord, ReportedProcess, ReportedRecording, ReportedRequests, RequestTally, RuleFindings, UnobservedFact,
+};
 use recording::{ProcessHistory, Recording};
 use report::memory;
 use report::units::plural;
 use run::history::Causes;
 
 /// Maximum number of recordings per page.
-pub const MOST_RECORDINGS: usize = 32;
-/// Maximum number of processes; the processes with the longest stopped time are kept. A recording of one machine has
-/// thousands of processes.
-const MOST_PROCESSES: usize = 32;
+pub const MAX_RECORDINGS: usize = 32;
+/// Maximum number of processes; the processes with the longest stopped time are kept. A recording of one machine can
+/// have thousands of processes.
+const MAX_PROCESSES: usize = 32;
 /// Maximum number of collection marks, over all processes.
-const MOST_MARKS: usize = 150_000;
-/// Maximum number of heap points, over all processes and per process: more than a wide screen has pixels.
+const MAX_MARKS: usize = 150_000;
+/// Maximum number of heap points, over all processes and per process. The second limit is more than the pixels across a
+/// wide screen.
 const ALL_HEAP_POINTS: usize = 32_000;
-const MOST_HEAP_POINTS: usize = 3_000;
+const MAX_HEAP_POINTS: usize = 3_000;
 /// Maximum number of the longest collections that are kept in full, over all processes and per process.
-const LONGEST: (usize, usize) = (200, 100);
-/// Number of requests with the most lost time.
+const MAX_LONGEST_COLLECTIONS: (usize, usize) = (200, 100);
+/// Maximum number of requests; the requests that lost the most time are kept.
 const WORST: usize = 20;
 
 /// Returns the record of a page.
@@ -40,13 +43,13 @@ pub fn page(recordings: Vec<ReportedRecording>) -> ReportRecord {
     }
 }
 
-/// Returns the record of a recording that is one of `among` on a page. `found` has the findings for each process, in
+/// Returns the record of a recording on a page with `among` recordings. `found` has the findings for each process, in
 /// the order of the recording; it is `None` if no rules were evaluated. The command line can contain secrets, so it is
 /// included only if `with_command_line` is set.
 pub fn recorded(
     recording: &Recording,
     base: UnixBase,
-    found: Option<Vec<Found>>,
+    found: Option<Vec<RuleFindings>>,
     with_command_line: bool,
     among: usize,
 ) -> ReportedRecording {
@@ -61,13 +64,13 @@ pub fn recorded(
             (*subject, history, found)
         })
         .collect();
-    let most = (MOST_PROCESSES / among).max(1);
+    let most = (MAX_PROCESSES / among).max(1);
     let left_out = all.len().saturating_sub(most);
     if left_out > 0 {
         all.sort_by_key(|(_, history, _)| Reverse(history.totals.stopped_ns));
         all.truncate(most);
     }
-    let bounds = Bounds::of(all.len() * among);
+    let bounds = Bounds::for_processes(all.len() * among);
     let file = recording.stream.file.rsplit('/').next().unwrap_or_default();
     let processes = all.into_iter().map(|(subject, history, found)| {
         let name = name(recording, subject, several);
@@ -93,12 +96,12 @@ struct Bounds {
 }
 
 impl Bounds {
-    fn of(processes: usize) -> Self {
+    fn for_processes(processes: usize) -> Self {
         let processes = processes.max(1);
-        let (all, one) = LONGEST;
+        let (all, one) = MAX_LONGEST_COLLECTIONS;
         Self {
-            marks: MOST_MARKS / processes,
-            heap_points: (ALL_HEAP_POINTS / processes).min(MOST_HEAP_POINTS),
+            marks: MAX_MARKS / processes,
+            heap_points: (ALL_HEAP_POINTS / processes).min(MAX_HEAP_POINTS),
             longest: (all / processes).min(one),
         }
     }
@@ -111,7 +114,7 @@ fn process(
     base: UnixBase,
     recording: &Recording,
     bounds: &Bounds,
-    found: Option<Found>,
+    found: Option<RuleFindings>,
 ) -> ReportedProcess {
     let (incidents, judged) = found.map_or((None, None), |found| (Some(found.incidents), Some(found.judged)));
     let observed_ns = recording.observed_ns;
@@ -160,10 +163,10 @@ fn process(
     }
 }
 
-/// Returns the display name of a process. It contains the command line if the recording has it.
+/// Returns the display name of a process. The name contains the command line if the recording has one.
 pub fn name(recording: &Recording, subject: Subject, several: bool) -> String {
     let pid = subject.pid.map(|pid| format!("pid {pid}"));
-    // The instance distinguishes runtimes of one process; it is not a version.
+    // The ClrInstanceID distinguishes the runtimes in one process; the number is not a version.
     let instance = subject.clr_instance.filter(|_| several);
     let parts = [
         recording.program.name(subject.pid),
@@ -173,8 +176,8 @@ pub fn name(recording: &Recording, subject: Subject, several: bool) -> String {
     parts.into_iter().flatten().collect::<Vec<_>>().join(", ")
 }
 
-/// Returns the collector settings, if the recording has them, and the number of heaps. Without the settings, the number
-/// of heaps reveals server GC.
+/// Returns the collector settings, if the recording has them, and the number of heaps. Without the settings, more than
+/// one heap means server GC. Returns `None` if the recording has neither.
 pub fn collector(recording: &Recording, collections: &[Collection]) -> Option<String> {
     let settings = row::collector(&recording.program.settings.attributes());
     let heaps = collections
@@ -198,10 +201,10 @@ fn requests(all: &[Request], base: UnixBase) -> ReportedRequests {
     tally.record().clone()
 }
 
-fn unseen(recording: &Recording, left_out: usize) -> Vec<Unseen> {
+fn unseen(recording: &Recording, left_out: usize) -> Vec<UnobservedFact> {
     let mut all = Vec::new();
     let mut add = |what: String, why: &str| {
-        all.push(Unseen {
+        all.push(UnobservedFact {
             what,
             why: why.to_owned(),
         });

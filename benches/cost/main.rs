@@ -1,5 +1,5 @@
-//! Measures the cost of a session for the observed process: a real program on a real runtime does the same work with
-//! and without a session, alternately, and the durations of its work are compared.
+//! Measures the cost of a session for the observed process. A real program on a real runtime does the same work with
+//! and without a session, alternately. The bench compares the durations of the work.
 //!
 //! ```text
 //! cargo bench --bench cost -- --phases 150 --runtime net10.0.14

@@ -19,7 +19,7 @@ use dotnet_diagnostics::discovery::Scan;
 use dotnet_diagnostics::message::SessionConfig;
 use dotnet_diagnostics::{Client, Endpoint};
 use rustix::time::{ClockId, clock_gettime};
-use test_support::target::Running;
+use test_support::target::RunningProcess;
 
 use crate::proc;
 use crate::statistics::{Interval, trimmed};
@@ -60,13 +60,13 @@ struct Phase {
 
 /// A phase in progress.
 #[derive(Debug, Clone, Copy)]
-struct Begun {
+struct StartedPhase {
     pid: u32,
     at: i128,
     switches: u64,
 }
 
-impl Begun {
+impl StartedPhase {
     fn now(pid: u32) -> anyhow::Result<Self> {
         let switches = context_switches(pid).context("the program has exited")?;
         Ok(Self {
@@ -76,7 +76,7 @@ impl Begun {
         })
     }
 
-    /// Finishes the phase. The process must have the same threads as at its start.
+    /// Finishes the phase. The process must have the same threads as at the start of the phase.
     fn end(self) -> anyhow::Result<Phase> {
         let (to, switches) = (monotonic_ns(), Self::now(self.pid)?.switches);
         let seconds = (to - self.at) as f64 / 1e9;
@@ -108,7 +108,7 @@ impl fmt::Display for Cost {
 /// The program tests/workload/known/cost.dll, which repeats one piece of work and prints the duration of each.
 #[derive(Debug)]
 struct Program {
-    child: Running,
+    child: RunningProcess,
     pieces: Arc<Mutex<Vec<Piece>>>,
     reader: JoinHandle<()>,
 }
@@ -141,7 +141,7 @@ impl Program {
             }
         });
         Ok(Self {
-            child: Running(child),
+            child: RunningProcess(child),
             pieces,
             reader,
         })
@@ -157,7 +157,7 @@ impl Program {
 }
 
 impl Piece {
-    /// Parses a line `CLOCK_MONOTONIC_ns cpu_us wall_us collections`.
+    /// Parses a line `CLOCK_MONOTONIC_ns cpu_us wall_us collections`. Returns `None` for any other line.
     fn parse(line: &str) -> Option<Self> {
         let mut words = line.split_ascii_whitespace();
         let start = words.next()?.parse().ok()?;
@@ -184,7 +184,7 @@ pub(crate) fn measure(runtime: &Path, tmp: &Path, gen0_size: &str, phases: usize
         // Wait until the program has started and its socket exists.
         tokio::time::sleep(Duration::from_secs(2)).await;
         let process = Scan::host().inspect(pid)?;
-        let client = Client::new(Endpoint::of(&process)?);
+        let client = Client::new(Endpoint::for_process(&process)?);
         let mut done = Vec::new();
         for phase in 0..=2 * phases {
             done.push(if phase % 2 == 0 {
@@ -228,7 +228,7 @@ pub(crate) fn measure(runtime: &Path, tmp: &Path, gen0_size: &str, phases: usize
 
 /// Runs a phase without a session.
 async fn without(pid: u32) -> anyhow::Result<Phase> {
-    let begun = Begun::now(pid)?;
+    let begun = StartedPhase::now(pid)?;
     tokio::time::sleep(PHASE).await;
     begun.end()
 }
@@ -236,7 +236,7 @@ async fn without(pid: u32) -> anyhow::Result<Phase> {
 /// Runs a phase with a session, from its start until the request to stop.
 async fn with(client: &Client, pid: u32) -> anyhow::Result<Phase> {
     let mut session = client.collect_tracing(&SessionConfig::garbage_collection()).await?;
-    let begun = Begun::now(pid)?;
+    let begun = StartedPhase::now(pid)?;
     let until = tokio::time::Instant::now() + PHASE;
     let mut buffer = vec![0; 64 << 10];
     while let Ok(read) = tokio::time::timeout_at(until, session.read(&mut buffer)).await {
@@ -248,7 +248,8 @@ async fn with(client: &Client, pid: u32) -> anyhow::Result<Phase> {
     Ok(phase)
 }
 
-/// Returns the mean duration of the fastest pieces of work in a phase.
+/// Returns the mean duration of the fastest pieces of work in a phase, in microseconds, or `None` if the phase has
+/// fewer than [`FEWEST_PIECES`] pieces.
 fn typical(pieces: &[Piece], span: (i128, i128)) -> Option<f64> {
     let mut times: Vec<f64> = pieces
         .iter()
@@ -263,7 +264,8 @@ fn typical(pieces: &[Piece], span: (i128, i128)) -> Option<f64> {
     Some(times.iter().sum::<f64>() / times.len() as f64)
 }
 
-/// Returns the voluntary and involuntary context switches of all threads of a process.
+/// Returns the voluntary and involuntary context switches of all threads of a process, or `None` if the process has
+/// exited.
 fn context_switches(pid: u32) -> Option<u64> {
     let threads = fs::read_dir(format!("/proc/{pid}/task")).ok()?;
     let of_thread = threads.filter_map(|thread| {

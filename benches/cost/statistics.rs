@@ -54,8 +54,8 @@ impl fmt::Display for Interval {
 }
 
 /// Returns the 97.5 % quantile of Student's t, by the expansion in 1/freedom around the normal quantile (Abramowitz and
-/// Stegun 26.7.5). The error is below 0.001 from 8 degrees of freedom; for fewer degrees the result is too small, by 2
-/// % at 4.
+/// Stegun 26.7.5). The error is below 0.001 for 8 or more degrees of freedom. For fewer degrees, the result is too
+/// small, by 2 % for 4 degrees.
 fn t_quantile(freedom: f64) -> f64 {
     const Z: f64 = 1.959_964;
     let terms = [

@@ -1,5 +1,5 @@
 //! A fake runtime: a process that serves the diagnostics protocol on the socket of a runtime with its pid, and replays
-//! collections at a fixed rate. It has one thread and no executor.
+//! collections at a fixed rate. The process has one thread and no executor.
 //!
 //! The following is as in a real runtime: the name of the socket, one command per connection, and several concurrent
 //! sessions with separate streams. Events are written every 100 ms as runs of one capture thread each, of which only

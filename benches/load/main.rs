@@ -40,7 +40,7 @@ use std::time::{Duration, Instant};
 use anyhow::Context;
 use clap::Parser;
 
-use crate::place::{PATIENCE, Place};
+use crate::place::{Place, TIMEOUT};
 use crate::report::{Report, Window};
 use crate::targets::Target;
 use crate::viewers::Viewers;
@@ -118,7 +118,7 @@ fn drive(arguments: &Arguments) -> anyhow::Result<()> {
     let mut targets = (0..arguments.targets)
         .map(|_| Target::start(folder.path(), arguments))
         .collect::<anyhow::Result<Vec<_>>>()?;
-    targets::await_all(&mut targets, "ready", PATIENCE)?;
+    targets::await_all(&mut targets, "ready", TIMEOUT)?;
     println!("{}", proc::machine());
     println!(
         "{} processes, {different} different collections of {}",
@@ -135,7 +135,7 @@ fn drive(arguments: &Arguments) -> anyhow::Result<()> {
     };
     let started = Instant::now();
     let mut daemon = at.start(&arguments.gcwatch);
-    targets::await_all(&mut targets, "attached", PATIENCE).with_context(|| place::log_tail(&daemon))?;
+    targets::await_all(&mut targets, "attached", TIMEOUT).with_context(|| place::log_tail(&daemon))?;
     let attached_after = started.elapsed();
     std::thread::sleep(Duration::from_secs(arguments.warmup));
 
@@ -165,7 +165,7 @@ fn drive(arguments: &Arguments) -> anyhow::Result<()> {
     }
     let totals = targets
         .iter_mut()
-        .map(|target| target.totals(PATIENCE))
+        .map(|target| target.totals(TIMEOUT))
         .collect::<anyhow::Result<Vec<_>>>()?;
     report::drain(&receiver, &totals, DRAIN);
     let shutdown = place::stop(&mut daemon)?;

@@ -11,7 +11,7 @@ pub(crate) use test_support::daemon::Daemon;
 use test_support::daemon::{self, ANY, MARK};
 
 /// Maximum time for processes to start, to be attached to and to end.
-pub(crate) const PATIENCE: Duration = Duration::from_secs(120);
+pub(crate) const TIMEOUT: Duration = Duration::from_secs(120);
 
 /// Environment and configuration of a daemon.
 #[derive(Debug)]
@@ -22,7 +22,7 @@ pub(crate) struct Place {
     pub(crate) receiver: SocketAddr,
     /// Whether the shipped rules are evaluated.
     pub(crate) rules: bool,
-    /// State directory of the daemon, if it has one.
+    /// State directory of the daemon; `None` if the daemon keeps its state in memory.
     pub(crate) state: Option<PathBuf>,
 }
 
@@ -35,8 +35,8 @@ impl Place {
             rules,
             state,
         } = self;
-        // The daemon ignores other .NET processes of the machine. Every collection becomes spans, because the test
-        // awaits each of them at the receiver.
+        // The daemon ignores other .NET processes of the machine. Every collection becomes spans, because the bench
+        // awaits each collection at the receiver.
         let mut config = format!(
             "targets: {{include: [{{environment: {{{MARK}: {folder:?}}}}}]}}\nrules: {{shipped: {rules}}}\n\
              spans: {{min_pause: 0s}}\nmetrics: {{interval: 10s}}\n\
@@ -74,11 +74,11 @@ pub(crate) fn ended(daemon: &mut Daemon) -> anyhow::Result<()> {
 pub(crate) fn stop(daemon: &mut Daemon) -> anyhow::Result<(Duration, ExitStatus)> {
     let since = Instant::now();
     daemon.signal(Signal::TERM);
-    while since.elapsed() < PATIENCE {
+    while since.elapsed() < TIMEOUT {
         if let Some(status) = daemon.ended() {
             return Ok((since.elapsed(), status));
         }
         std::thread::sleep(Duration::from_millis(5));
     }
-    bail!("gcwatch did not end in {} s after SIGTERM", PATIENCE.as_secs())
+    bail!("gcwatch did not end in {} s after SIGTERM", TIMEOUT.as_secs())
 }

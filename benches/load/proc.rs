@@ -7,18 +7,20 @@ use std::time::Duration;
 /// Ticks per second in `/proc`.
 const USER_HZ: u64 = 100;
 
-/// Returns the CPU time of a process with all its threads, user and system. Linux counts it in ticks of 10 ms.
+/// Returns the CPU time of a process with all its threads, user and system, or `None` if the process has exited. Linux
+/// counts CPU time in ticks of 10 ms.
 pub(crate) fn cpu_time(pid: u32) -> Option<Duration> {
     let stat = fs::read_to_string(entry(pid, "stat")).ok()?;
     let (_, fields) = stat.rsplit_once(')')?;
     let mut fields = fields.split_ascii_whitespace();
-    // Fields 14 and 15. Field 3 is the first after the name.
+    // Read fields 14 and 15. Field 3 is the first field after the name.
     let user: u64 = fields.nth(11)?.parse().ok()?;
     let system: u64 = fields.next()?.parse().ok()?;
     Some(Duration::from_millis((user + system) * 1000 / USER_HZ))
 }
 
-/// Returns a number of `/proc/PID/status`: `VmRSS` and `VmHWM` in KiB, `Threads`.
+/// Returns a number of `/proc/PID/status`: `VmRSS` and `VmHWM` in KiB, `Threads`. Returns `None` if the process has
+/// exited.
 pub(crate) fn status(pid: u32, name: &str) -> Option<u64> {
     let status = fs::read_to_string(entry(pid, "status")).ok()?;
     let line = status
@@ -27,7 +29,8 @@ pub(crate) fn status(pid: u32, name: &str) -> Option<u64> {
     line.split_ascii_whitespace().next()?.parse().ok()
 }
 
-/// Returns the number of open file descriptors, and the number of sockets among them.
+/// Returns the number of open file descriptors, and the number of sockets among them, or `None` if the process has
+/// exited.
 pub(crate) fn descriptors(pid: u32) -> Option<(usize, usize)> {
     let links: Vec<PathBuf> = fs::read_dir(entry(pid, "fd"))
         .ok()?

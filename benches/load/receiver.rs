@@ -28,10 +28,12 @@ use tonic::transport::Server;
 use tonic::transport::server::TcpIncoming;
 use tonic::{Request, Response, Status};
 
-/// A host with 200 processes can send more than tonic's 4 MiB by mistake. That must be visible, not rejected.
+/// Maximum size of a message, in bytes. A host with 200 processes can send more than tonic's default of 4 MiB by
+/// mistake. Such a message must be visible, not rejected.
 const MAX_MESSAGE_BYTES: usize = 64 << 20;
 
-/// Maximum duration of an answer in transit when it was interrupted: data that arrived in this time can arrive again.
+/// Maximum time for which an answer is in transit. Data that arrived within this time before an interruption can arrive
+/// again.
 const UNDER_WAY: Duration = Duration::from_secs(3);
 
 /// Counters of a process that are recorded: collections of all generations, collections that are not exported as spans
@@ -51,13 +53,14 @@ pub(crate) enum Mode {
     Refusing,
     /// Answers UNAVAILABLE and accepts nothing.
     Unavailable,
-    /// Accepts requests but never answers, so the client cannot know.
+    /// Accepts requests but does not answer them until the mode changes, so the client cannot know whether they were
+    /// accepted.
     Deaf,
 }
 
 /// Data received from one process.
 #[derive(Debug, Default)]
-pub(crate) struct Received {
+pub(crate) struct ReceivedData {
     /// Collections received as spans, by number, with the time of the first receipt.
     pub(crate) collections: HashMap<i64, Instant>,
     /// Number of collections that arrived again although their request was answered.
@@ -68,7 +71,7 @@ pub(crate) struct Received {
     series: [HashMap<String, i64>; COUNTERS.len()],
 }
 
-impl Received {
+impl ReceivedData {
     /// Returns the values of the counters.
     pub(crate) fn counts(&self) -> [i64; COUNTERS.len()] {
         self.series.each_ref().map(|series| series.values().sum())
@@ -79,7 +82,7 @@ impl Received {
 #[derive(Debug, Default)]
 pub(crate) struct Store {
     /// Received data by pid.
-    pub(crate) processes: HashMap<i64, Received>,
+    pub(crate) processes: HashMap<i64, ReceivedData>,
     /// Number of collections of all processes.
     pub(crate) spans: u64,
     /// Number of collections that arrived again after their answer was lost.
@@ -92,12 +95,12 @@ pub(crate) struct Store {
     pub(crate) metric_points: u64,
     /// Periods in which answers were lost, newest last.
     lost_answers: Vec<(Instant, Instant)>,
-    /// Start of the current period in which answers are lost.
+    /// Start of the current period in which answers are lost; `None` if answers are not lost now.
     losing_since: Option<Instant>,
 }
 
 impl Store {
-    /// Records that the sender was interrupted: it may not have read answers of the last moments.
+    /// Records that the sender was interrupted: the sender has possibly not read the answers of the last moments.
     pub(crate) fn interrupted(&mut self) {
         let now = Instant::now();
         self.lost_answers.push((now.checked_sub(UNDER_WAY).unwrap_or(now), now));
@@ -132,7 +135,7 @@ pub(crate) struct Receiver {
     pub(crate) address: SocketAddr,
     service: Service,
     mode: watch::Sender<Mode>,
-    /// The executor while the receiver listens.
+    /// The executor; `None` while the receiver does not listen.
     running: Option<Runtime>,
 }
 
@@ -310,12 +313,12 @@ impl LogsService for Service {
     }
 }
 
-/// Returns the pid of a resource.
+/// Returns the pid of a resource, or `None` if the resource has no pid.
 fn pid(resource: Option<&Resource>) -> Option<i64> {
     integer(&resource?.attributes, "process.pid")
 }
 
-/// Returns an attribute that is a number.
+/// Returns the integer value of an attribute, or `None` if there is no such attribute or its value is not an integer.
 fn integer(attributes: &[KeyValue], name: &str) -> Option<i64> {
     let found = attributes.iter().find(|attribute| attribute.key == name)?;
     match &found.value {

@@ -8,8 +8,8 @@ use anyhow::Context;
 
 use crate::place::{Daemon, ended};
 use crate::proc;
-use crate::receiver::{Received, Receiver, Store};
-use crate::targets::{Sent, Target};
+use crate::receiver::{ReceivedData, Receiver, Store};
+use crate::targets::{SentTotals, Target};
 
 /// Interval between two samples of the daemon's memory and descriptors.
 const SAMPLE: Duration = Duration::from_secs(1);
@@ -19,7 +19,8 @@ const SAMPLE: Duration = Duration::from_secs(1);
 pub(crate) struct Window {
     length: Duration,
     cpu: Duration,
-    /// CPU time of the fake runtimes. It does not belong to the daemon, but they share the machine.
+    /// CPU time of the fake runtimes. This time does not belong to the daemon, but the fake runtimes share the machine
+    /// with the daemon.
     targets_cpu: Duration,
     rss_first_kib: u64,
     rss_last_kib: u64,
@@ -62,7 +63,7 @@ impl Window {
         })
     }
 
-    /// Returns the additional cost compared to a window without viewers.
+    /// Describes the cost of the viewers compared to a window without viewers.
     pub(crate) fn beside(&self, without: &Self, view: &str, viewers: usize, bytes: u64) -> String {
         let share = |window: &Self| 100.0 * window.cpu.as_secs_f64() / window.length.as_secs_f64();
         let more = share(self) - share(without);
@@ -78,7 +79,7 @@ impl Window {
 
 /// Waits until every sent collection has arrived as a span, or until nothing new has arrived for a fifth of `patience`.
 /// Not all collections of a burst arrive, because the daemon limits the spans of one process.
-pub(crate) fn drain(receiver: &Receiver, targets: &[Sent], patience: Duration) {
+pub(crate) fn drain(receiver: &Receiver, targets: &[SentTotals], patience: Duration) {
     let until = Instant::now() + patience;
     let arrived = || -> Vec<u64> {
         let store = receiver.store();
@@ -97,7 +98,7 @@ pub(crate) fn drain(receiver: &Receiver, targets: &[Sent], patience: Duration) {
     }
 }
 
-fn spans_of(store: &Store, target: &Sent) -> u64 {
+fn spans_of(store: &Store, target: &SentTotals) -> u64 {
     let received = store.processes.get(&i64::from(target.pid));
     received.map_or(0, |received| received.collections.len() as u64)
 }
@@ -108,7 +109,7 @@ pub(crate) struct Report<'a> {
     pub(crate) window: Window,
     pub(crate) attached_after: Duration,
     pub(crate) shutdown: (Duration, ExitStatus),
-    pub(crate) targets: Vec<Sent>,
+    pub(crate) targets: Vec<SentTotals>,
     pub(crate) store: &'a Store,
 }
 
@@ -214,7 +215,7 @@ impl fmt::Display for Report<'_> {
 impl Report<'_> {
     fn sums(&self) -> Sums {
         let mut sums = Sums::default();
-        let nothing = Received::default();
+        let nothing = ReceivedData::default();
         for target in &self.targets {
             let received = self.store.processes.get(&i64::from(target.pid)).unwrap_or(&nothing);
             let ([counted, unexported, lost], spans) = (received.counts(), spans_of(self.store, target));

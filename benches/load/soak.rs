@@ -1,5 +1,5 @@
 //! Runs the load for an hour with all faults that can occur: a receiver that is temporarily unavailable, processes that
-//! start and exit, and a daemon that is killed. Counts are exact and compared with those of the processes.
+//! start and exit, and a daemon that is killed. Counts are exact and are compared with the counts of the processes.
 //!
 //! ```text
 //! steady half   the receiver refuses, answers UNAVAILABLE, accepts without an answer; processes exit and start
@@ -8,12 +8,12 @@
 //!               -> only collections around a kill are missing, one or two seconds per kill
 //! ```
 //!
-//! `outage` runs instead one outage of the given number of minutes; then the receiver is available again while the load
-//! continues.
+//! The module `outage` instead runs one outage of the given number of minutes. Afterwards, the receiver is available
+//! again while the load continues.
 //!
 //! Memory is evaluated by its slope from the 31st minute of a half, when all data that is kept for 30 minutes has
-//! reached its full size (with 90 minutes or more; `outage` for an hour shows it, too). Descriptors are evaluated by
-//! their number at the start and the end, and the directory by its size after everything has arrived.
+//! reached its full size. Such a measurement needs a run of 90 minutes or more, or an outage of one hour. Descriptors
+//! are evaluated by their number at the start and the end, and the directory by its size after everything has arrived.
 
 mod account;
 pub(crate) mod outage;
@@ -27,9 +27,9 @@ use anyhow::{Context, ensure};
 use rustix::process::Signal;
 
 use self::account::{Account, Slope};
-use crate::place::{Daemon, PATIENCE, Place, ended, log_tail, stop};
+use crate::place::{Daemon, Place, TIMEOUT, ended, log_tail, stop};
 use crate::receiver::{Mode, Receiver};
-use crate::targets::{self, Sent, Target};
+use crate::targets::{self, SentTotals, Target};
 use crate::{Arguments, proc};
 
 /// Duration of each behaviour of the receiver.
@@ -55,8 +55,8 @@ const DRAIN: Duration = Duration::from_secs(180);
 ///
 /// # Errors
 ///
-/// Data is missing that no kill explains, data arrived twice, the daemon exits or keeps descriptors, or a process
-/// fails.
+/// Returns an error if data is missing that no kill explains, data arrived twice, the daemon exits or keeps
+/// descriptors, or a process fails.
 pub(crate) fn run(arguments: &Arguments, minutes: f64, kills: u64) -> anyhow::Result<()> {
     let folder = tempfile::Builder::new().prefix("gcwsoak").tempdir()?;
     let half = Duration::from_secs_f64((minutes * 30.0).max(30.0));
@@ -87,7 +87,7 @@ struct Soak<'a> {
     /// Pids of all processes so far.
     had: HashSet<u32>,
     /// Totals of processes that have exited.
-    ended: Vec<Sent>,
+    ended: Vec<SentTotals>,
     receiver: Receiver,
     daemon: Daemon,
     kills: Vec<Instant>,
@@ -110,9 +110,9 @@ impl<'a> Soak<'a> {
         let mut targets = (0..arguments.targets)
             .map(|_| target(arguments, folder, &mut had))
             .collect::<anyhow::Result<Vec<_>>>()?;
-        targets::await_all(&mut targets, "ready", PATIENCE)?;
+        targets::await_all(&mut targets, "ready", TIMEOUT)?;
         let daemon = place.start(&arguments.gcwatch);
-        targets::await_all(&mut targets, "attached", PATIENCE).with_context(|| log_tail(&daemon))?;
+        targets::await_all(&mut targets, "attached", TIMEOUT).with_context(|| log_tail(&daemon))?;
         let descriptors = proc::descriptors(daemon.pid()).context("gcwatch has ended")?.0;
         Ok(Self {
             arguments,
@@ -164,10 +164,10 @@ impl<'a> Soak<'a> {
     fn churn(&mut self) -> anyhow::Result<()> {
         let mut oldest = self.targets.remove(0);
         oldest.quiet()?;
-        self.ended.push(oldest.totals(PATIENCE)?);
+        self.ended.push(oldest.totals(TIMEOUT)?);
         drop(oldest);
         let mut next = target(self.arguments, &self.place.folder, &mut self.had)?;
-        targets::await_all(std::slice::from_mut(&mut next), "ready", PATIENCE)?;
+        targets::await_all(std::slice::from_mut(&mut next), "ready", TIMEOUT)?;
         self.targets.push(next);
         Ok(())
     }
@@ -204,11 +204,11 @@ impl<'a> Soak<'a> {
             target.quiet()?;
         }
         for target in &mut self.targets {
-            self.ended.push(target.totals(PATIENCE)?);
+            self.ended.push(target.totals(TIMEOUT)?);
         }
         let until = Instant::now() + DRAIN;
         let mut last = (0, Instant::now());
-        // Wait until no more data arrives: in the killed half some data never does.
+        // Wait until no more data arrives: in the killed half, some data never arrives.
         while Instant::now() < until && last.1.elapsed() < Duration::from_secs(20) {
             std::thread::sleep(Duration::from_millis(200));
             let arrived = self.receiver.store().spans;

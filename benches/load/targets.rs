@@ -11,7 +11,7 @@ use test_support::daemon::MARK;
 
 use crate::Arguments;
 
-/// A fake runtime. It exits when its standard input closes.
+/// A fake runtime, which exits when its standard input closes.
 #[derive(Debug)]
 pub(crate) struct Target {
     child: Child,
@@ -20,9 +20,9 @@ pub(crate) struct Target {
     read: String,
 }
 
-/// Totals of one target, as reported by it.
+/// Totals of one target, as the target reports them.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Sent {
+pub(crate) struct SentTotals {
     pub(crate) pid: u32,
     /// Collections that were written to sessions.
     pub(crate) sent: u64,
@@ -57,7 +57,7 @@ impl Target {
         self.child.id()
     }
 
-    /// Stops the collections of the target. [`Target::totals`] follows.
+    /// Stops the collections of the target. The target then reports its totals, which [`Target::totals`] reads.
     pub(crate) fn quiet(&mut self) -> anyhow::Result<()> {
         let stdin = self.stdin.as_mut().context("standard input is closed")?;
         stdin
@@ -65,13 +65,13 @@ impl Target {
             .with_context(|| format!("process {} ended", self.child.id()))
     }
 
-    pub(crate) fn totals(&mut self, patience: Duration) -> anyhow::Result<Sent> {
+    pub(crate) fn totals(&mut self, patience: Duration) -> anyhow::Result<SentTotals> {
         let line = self.await_line("sent", Instant::now() + patience)?;
         let mut numbers = line.split_ascii_whitespace().filter_map(|word| word.parse().ok());
         let (Some(sent), Some(dropped), Some(sessions)) = (numbers.next(), numbers.next(), numbers.next()) else {
             bail!("process {} says {line:?}", self.pid());
         };
-        Ok(Sent {
+        Ok(SentTotals {
             pid: self.pid(),
             sent,
             dropped,

@@ -4,7 +4,7 @@ use std::io::Read;
 use std::path::Path;
 
 use anyhow::{Context, bail};
-use clr_gc::gc::{Outcome, Settling};
+use clr_gc::gc::{Outcome, ReportTiming};
 use clr_gc::stream::{GcStream, Scope};
 use flate2::read::GzDecoder;
 use nettrace::encode::{Encoder, EventRecord};
@@ -28,7 +28,7 @@ struct Part {
     metadata_id: u32,
     capture_thread: u64,
     thread: u64,
-    /// Nanoseconds before the threads were resumed; negative after that.
+    /// Nanoseconds before the threads were resumed; negative for later events.
     before_end: i64,
     payload: Vec<u8>,
 }
@@ -80,7 +80,7 @@ impl Template {
         let mut header = None;
         let mut definitions: Vec<Metadata> = Vec::new();
         let mut trigger: Option<Part> = None;
-        // The thread that suspends the others, and the events since then.
+        // The thread that suspends the other threads, and the events since the start of the suspension.
         let mut open: Option<(u64, Vec<Part>)> = None;
         let mut units: Vec<Unit> = Vec::new();
         while let Some(item) = decoder.next_item()? {
@@ -104,8 +104,8 @@ impl Template {
                 payload: event.payload.to_vec(),
             };
             match part.event_id {
-                // Without the finalizer run, finalizers would seem to hang. It often starts or ends after the threads
-                // were resumed.
+                // Without the finalizer run, finalizers would seem to hang. The finalizer run often starts or ends
+                // after the threads were resumed.
                 FINALIZERS_BEGIN | FINALIZERS_END if open.is_none() => {
                     if let Some(unit) = units.last_mut() {
                         unit.parts.push(Part {
@@ -190,8 +190,8 @@ impl Template {
         };
         let events = unit.parts.iter().map(|part| {
             let mut payload = part.payload.clone();
-            // Count is the first field of both. The second field of SuspendEEBegin is the number of the previous
-            // collection.
+            // Count is the first field of GCStart and GCEnd. The second field of SuspendEEBegin is the number of the
+            // previous collection.
             match part.event_id {
                 GC_START | GC_END => put(&mut payload, 0, number),
                 SUSPEND_BEGIN => put(&mut payload, 4, number.wrapping_sub(1)),
@@ -223,7 +223,7 @@ impl Template {
             encoder.event(&event.record(*sequence, true))?;
         }
         let bytes = encoder.finish()?;
-        let mut stream = GcStream::new(Scope::Collections, Settling::AtTheEnd);
+        let mut stream = GcStream::new(Scope::Collections, ReportTiming::AtTheEnd);
         stream.space(bytes.len())[..bytes.len()].copy_from_slice(&bytes);
         stream.filled(bytes.len());
         stream.finish();

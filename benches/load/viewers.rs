@@ -15,7 +15,7 @@ pub(crate) struct Viewers {
 }
 
 impl Viewers {
-    /// Opens `number` connections that follow the queries in turn.
+    /// Opens `number` connections. Each connection follows one of the queries, which are repeated in order.
     pub(crate) fn open(address: SocketAddr, number: usize, queries: &[String]) -> anyhow::Result<Self> {
         let mut viewers = Self {
             streams: Vec::new(),

@@ -1,4 +1,5 @@
-//! Parses any bytes as the file of an assembly, which has static fields or none.
+//! Parses any bytes as the file of an assembly. Every found static field has a requested name, and every requested name
+//! has a result.
 #![no_main]
 
 use clr_heap::metadata::statics;

@@ -1,5 +1,5 @@
 //! Parses any bytes as the events of a block. Parsing ends in every layout, and a stream delivers exactly the events of
-//! the block.
+//! the block up to the first damage.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;

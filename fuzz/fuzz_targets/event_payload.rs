@@ -5,7 +5,7 @@
 use clr_gc::event::{self, ClrEvent, Fields, Kind, Layout, PointerSize, Value};
 use libfuzzer_sys::fuzz_target;
 
-/// Reads every field, including rows.
+/// Formats every field, including the fields of rows, and returns the length of the text.
 fn show(fields: &dyn Fields) -> usize {
     let mut length = 0;
     fields.fields(&mut |name, value| {

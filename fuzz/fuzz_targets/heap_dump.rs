@@ -1,13 +1,13 @@
-//! Reads any bytes as the stream of a heap dump, which is refused, or described in every format.
+//! Reads any bytes as the stream of a heap dump. The dump is refused, or described in every format.
 #![no_main]
 
-use clr_heap::reading::{DumpReading, Want};
+use clr_heap::reading::{DumpDetail, DumpReading};
 use clr_heap::survey::survey;
 use clr_heap::{diff, profile, snapshot};
 use libfuzzer_sys::fuzz_target;
 
 fuzz_target!(|input: &[u8]| {
-    let mut reading = DumpReading::new(Want::Graph { most: 256 << 20 });
+    let mut reading = DumpReading::new(DumpDetail::Graph { most: 256 << 20 });
     for piece in input.chunks(4096) {
         if reading.push(piece).is_err() {
             return;

@@ -5,7 +5,7 @@ use libfuzzer_sys::fuzz_target;
 use nettrace::encode::{Encoder, EventRecord};
 use nettrace::{Decoder, Format, Item, Metadata, Options, PointerSize, TraceHeader};
 
-/// Writes a definition to a stream and reads it back. Returns `None` if it cannot be written.
+/// Writes a definition to a stream and reads it back. Returns `None` if the definition cannot be written.
 fn again(metadata: &Metadata, format: Format) -> Option<Metadata> {
     let header = TraceHeader {
         format,

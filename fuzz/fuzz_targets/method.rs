@@ -22,7 +22,7 @@ fuzz_target!(|input: &[u8]| {
     modules.observe_process(input);
     modules.decide();
     if let Ok(method) = Method::decode(input) {
-        let frame = Frame::of(&method.namespace, &method.name);
+        let frame = Frame::new(&method.namespace, &method.name);
         assert!(!frame.name.chars().any(char::is_control));
         type_name(&method.namespace);
         if let Some(found) = methods.at(method.address) {
@@ -31,6 +31,6 @@ fuzz_target!(|input: &[u8]| {
     }
     let text = String::from_utf8_lossy(input);
     let (namespace, name) = text.split_once('\n').unwrap_or((&text, ""));
-    Frame::of(namespace, name);
+    Frame::new(namespace, name);
     type_name(&text);
 });

@@ -1,7 +1,8 @@
-//! Decodes any bytes as the payload of a bridged event, which is a request or not.
+//! Decodes any bytes as the payload of a bridged event. The payload is ignored, or is a completed request with a valid
+//! path and trace id.
 #![no_main]
 
-use gc_requests::payload::{Ended, MAX_PATH_CHARS};
+use gc_requests::payload::{CompletedRequest, MAX_PATH_CHARS};
 use libfuzzer_sys::fuzz_target;
 
 fuzz_target!(|input: &[u8]| {
@@ -13,7 +14,7 @@ fuzz_target!(|input: &[u8]| {
     }
     payload.extend(input);
     for bytes in [input, &payload] {
-        if let Some(ended) = Ended::read(bytes) {
+        if let Some(ended) = CompletedRequest::read(bytes) {
             assert!(ended.path.is_none_or(|path| path.chars().count() <= MAX_PATH_CHARS));
             assert!(ended.trace_id.is_none_or(|id| id != [0; 16]));
         }

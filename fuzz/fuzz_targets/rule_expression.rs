@@ -4,9 +4,9 @@
 
 use std::collections::BTreeMap;
 
-use gc_rules::field::{ProcessFacts, Root, Scope, StreamFacts};
 use libfuzzer_sys::fuzz_target;
-use rule_language::compile::{Names, Wanted, compile, parse_macro};
+use rule_engine::field::{ProcessFacts, Root, Scope, StreamFacts};
+use rule_language::compile::{Names, RequiredType, compile, parse_macro};
 
 fuzz_target!(|text: &str| {
     let mut macros = BTreeMap::new();
@@ -25,7 +25,8 @@ fuzz_target!(|text: &str| {
         params: &BTreeMap::new(),
         roots: &[Root::Gc, Root::Process, Root::Stream],
     };
-    let compiled = [Wanted::Bool, Wanted::Number, Wanted::Any].map(|wanted| compile(text, &names, wanted));
+    let compiled =
+        [RequiredType::Bool, RequiredType::Number, RequiredType::Any].map(|wanted| compile(text, &names, wanted));
     let (process, stream) = (ProcessFacts::default(), StreamFacts::default());
     let scope = Scope {
         gc: None,

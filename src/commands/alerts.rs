@@ -1,8 +1,8 @@
-//! `gcwatch alerts test`: a test incident to every configured receiver, and what each answered.
+//! `gcwatch alerts test`: sends a test incident to every configured receiver, and prints each answer.
 //!
-//! A webhook gets its end at once. An Alertmanager does not: it waits (`group_wait`, 30 s by default) before it
-//! notifies anybody, and says nothing of an alert that has ended by then. There it ends by itself, four times
-//! `alerts.resend_interval` later.
+//! A webhook gets the end of the incident at once. An Alertmanager does not get the end: it waits (`group_wait`, 30 s
+//! by default) before it notifies, and it does not notify of an alert that has ended by then. In Alertmanager the alert
+//! expires by itself, after four times `alerts.resend_interval`.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -12,9 +12,9 @@ use base::run_key::RunKey;
 use base::time::Wall;
 use delivery::alerts::stats::ReceiverStats;
 use delivery::alerts::{IncidentNotice, Notifier};
-use gc_rules::incident::{Share, sample};
-use gc_rules::rule::Severity;
+use incidents::{QuotaOwner, sample};
 use opentelemetry_proto::tonic::resource::v1::Resource;
+use rule_engine::rule::Severity;
 use serde::Serialize;
 
 use crate::commands::cli::{AlertsArgs, AlertsCommand, AlertsTestArgs, Format};
@@ -22,10 +22,10 @@ use crate::commands::executor;
 use crate::commands::output::{Output, say};
 use crate::commands::run::{load, log_lines};
 
-/// How long a receiver may take.
-const WITHIN: Duration = Duration::from_secs(15);
+/// Timeout for the answer of a receiver.
+const RECEIVER_TIMEOUT: Duration = Duration::from_secs(15);
 
-/// What a receiver answered.
+/// The answer of a receiver.
 #[derive(Debug, Serialize)]
 #[serde(tag = "kind", rename = "receiver")]
 struct AnswerRecord {
@@ -34,7 +34,7 @@ struct AnswerRecord {
     error: Option<String>,
 }
 
-/// Runs the command. `false`: a receiver did not accept the incident, or there is none.
+/// Runs the command. Returns `false` if a receiver did not accept the incident, or if no receiver is configured.
 pub(crate) fn run(args: &AlertsArgs) -> anyhow::Result<bool> {
     let AlertsCommand::Test(args) = &args.command;
     test(args)
@@ -46,7 +46,7 @@ fn test(args: &AlertsTestArgs) -> anyhow::Result<bool> {
     };
     log_lines(&loaded)?;
     let mut settings = loaded.config.options.alerts.clone();
-    // The test incident is information, and is for all of them.
+    // The test incident has severity info, and every receiver must get it.
     settings
         .alertmanagers
         .iter_mut()
@@ -55,7 +55,7 @@ fn test(args: &AlertsTestArgs) -> anyhow::Result<bool> {
         .webhooks
         .iter_mut()
         .for_each(|to| to.min_severity = Severity::Info);
-    // Its lines would stand between the answers.
+    // Alerts on standard output would appear between the answers.
     settings.stdout = false;
     if settings.alertmanagers.is_empty() && settings.webhooks.is_empty() {
         say("no receiver is configured: alerts.alertmanagers and alerts.webhooks are empty");
@@ -70,7 +70,10 @@ fn test(args: &AlertsTestArgs) -> anyhow::Result<bool> {
         let (mut answers, of_webhooks) = tokio::join!(ask(&alertmanagers, &began), ask(&webhooks, &began));
         answers.extend(of_webhooks);
         webhooks.notify(&Resource::default(), ended.as_slice(), Wall::UNIX);
-        tokio::join!(alertmanagers.shutdown(WITHIN), webhooks.shutdown(WITHIN));
+        tokio::join!(
+            alertmanagers.shutdown(RECEIVER_TIMEOUT),
+            webhooks.shutdown(RECEIVER_TIMEOUT)
+        );
         anyhow::Ok(answers)
     })?;
     let mut output = Output::stdout(args.format);
@@ -89,7 +92,7 @@ fn test(args: &AlertsTestArgs) -> anyhow::Result<bool> {
     Ok(all)
 }
 
-/// The beginning of the incident, and its end.
+/// Returns the changes of the test incident: its start, and its end.
 fn incident() -> (Vec<IncidentNotice>, Option<IncidentNotice>) {
     let run = RunKey {
         pid: std::process::id(),
@@ -100,7 +103,7 @@ fn incident() -> (Vec<IncidentNotice>, Option<IncidentNotice>) {
         process: Arc::from("gcwatch"),
         change,
         span: None,
-        share: Share {
+        share: QuotaOwner {
             tenant: "".into(),
             service: "gcwatch".into(),
         },
@@ -111,14 +114,14 @@ fn incident() -> (Vec<IncidentNotice>, Option<IncidentNotice>) {
     (notices, ended)
 }
 
-/// What each receiver answers to it.
+/// Sends changes, and returns the answer of each receiver.
 async fn ask(notifier: &Notifier, notices: &[IncidentNotice]) -> Vec<AnswerRecord> {
     notifier.notify(&Resource::default(), notices, Wall::UNIX);
     let failed = |stats: &ReceiverStats| stats.failures().iter().any(|(_, count)| *count > 0);
     let answered = |stats: &[(String, ReceiverStats)]| stats.iter().all(|(_, stats)| stats.sent > 0 || failed(stats));
-    let _too_slow = tokio::time::timeout(WITHIN, notifier.until(answered)).await;
+    let _too_slow = tokio::time::timeout(RECEIVER_TIMEOUT, notifier.until(answered)).await;
     let answer = |(receiver, stats): (String, ReceiverStats)| {
-        let silent = || format!("no answer within {} s", WITHIN.as_secs());
+        let silent = || format!("no answer within {} s", RECEIVER_TIMEOUT.as_secs());
         let accepted = stats.sent > 0;
         AnswerRecord {
             receiver,

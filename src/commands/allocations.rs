@@ -14,7 +14,7 @@ use flate2::Compression;
 use flate2::write::GzEncoder;
 use serde::Serialize;
 
-use crate::commands::burst::{Asked, Facts, Gathered, gather};
+use crate::commands::burst::{BurstData, BurstTarget, Facts, gather};
 use crate::commands::cli::{AllocationsArgs, AllocationsCommand, AllocationsDiffArgs, EvidenceFormat, Format};
 use crate::commands::output::{Output, say};
 use evidence::burst::{MAX_PINNED_FOR_VERBOSE, Question, SAMPLES_SINCE, StoppedBy};
@@ -48,7 +48,8 @@ pub(crate) fn run(args: &AllocationsArgs) -> anyhow::Result<bool> {
     let Some((gathered, output)) = gathered else {
         return Ok(true);
     };
-    // For a process that allocates little, no samples are a valid answer. A recording without samples is not.
+    // For a process that allocates little, no samples are a valid answer. A recording without samples has the wrong
+    // events.
     if gathered.facts.pid.is_none() && gathered.burst.allocations().total.samples == 0 {
         say(format_args!(
             "{} has no allocation events; record them with `gcwatch record --profile gc-verbose`, or keep a burst with \
@@ -69,7 +70,7 @@ pub(crate) fn run(args: &AllocationsArgs) -> anyhow::Result<bool> {
 }
 
 /// Returns the session to request from the runtime.
-fn question(args: &AllocationsArgs, asked: &Asked) -> anyhow::Result<Question> {
+fn question(args: &AllocationsArgs, asked: &BurstTarget) -> anyhow::Result<Question> {
     if asked.major().is_some_and(|major| major >= SAMPLES_SINCE) {
         return Ok(Question::Allocations);
     }
@@ -90,7 +91,7 @@ fn question(args: &AllocationsArgs, asked: &Asked) -> anyhow::Result<Question> {
     })
 }
 
-fn write(gathered: &Gathered, mut output: Output<EvidenceFormat>, args: &AllocationsArgs) -> anyhow::Result<bool> {
+fn write(gathered: &BurstData, mut output: Output<EvidenceFormat>, args: &AllocationsArgs) -> anyhow::Result<bool> {
     let burst = &gathered.burst;
     let allocations = burst.allocations();
     match output.format {
@@ -132,7 +133,7 @@ fn write(gathered: &Gathered, mut output: Output<EvidenceFormat>, args: &Allocat
     Ok(gathered.is_whole)
 }
 
-/// `gcwatch allocations diff`.
+/// Runs `gcwatch allocations diff`.
 fn compare(args: &AllocationsDiffArgs) -> anyhow::Result<bool> {
     let changes = diff::diff(&read(&args.before)?, &read(&args.after)?);
     let mut output = Output::stdout(args.format);

@@ -25,15 +25,15 @@ use crate::view;
 use api::gc::{GcRecord, SummaryRecord, SuspensionRecord};
 use api::request::RequestRecord;
 use base::time::Wall;
-use gc_rules::account::AccountRecord;
-use gc_rules::incident::IncidentRecord;
-use gc_rules::record::AnomalyRecord;
-use gc_rules::review::Review;
-use gc_rules::rule_set::RuleSet;
+use incidents::IncidentRecord;
+use incidents::review::Review;
 use recording::{ProcessHistory, Recording};
 use report::intervals::{Interval, Intervals};
 use report::table::wrapped;
 use report::{account, anomalies, collections, csv, memory, requests, summary};
+use rule_engine::account::AccountRecord;
+use rule_engine::record::AnomalyRecord;
+use rule_engine::rule_set::RuleSet;
 
 /// Runs the command. Returns `false` if a recording could not be read, which was reported, or if an alert is at least
 /// as severe as `--fail-on`.
@@ -169,7 +169,7 @@ fn table(
         }
         summary::write(out, &history.totals, &history.other_stops, recording.observed_ns)?;
         let stopped = &history.totals.stopped;
-        let account = AccountRecord::of_stopped_time(stopped, Some(recording.observed_ns));
+        let account = AccountRecord::from_stopped_time(stopped, Some(recording.observed_ns));
         account::write(out, "stopped time by cause", &account)?;
         summary::write_figures(out, &history.collections)?;
         if let Some((number, ledger)) = memory::newest(&history.collections) {
@@ -189,7 +189,7 @@ fn table(
 
 /// Returns the collections that the arguments select, in the requested order.
 fn chosen<'h>(history: &'h ProcessHistory, args: &AnalyzeArgs) -> Vec<(&'h Collection, Interval)> {
-    let mut chosen: Vec<(&Collection, Interval)> = Intervals::of(&history.collections)
+    let mut chosen: Vec<(&Collection, Interval)> = Intervals::for_collections(&history.collections)
         .filter(|(collection, _)| within(collection.start, args))
         .collect();
     match args.sort {
@@ -210,12 +210,12 @@ fn within(at: Option<i64>, args: &AnalyzeArgs) -> bool {
         && args.to.is_none_or(|to| at.is_some_and(|at| at < ns(to)))
 }
 
-/// Returns the time of GCStart in RFC 3339.
+/// Returns the time of GCStart in RFC 3339, or `None` if the stream has no header or the start is unknown.
 fn start_time(recording: &Recording, collection: &Collection) -> Option<String> {
     rfc3339(recording.header.as_ref()?, collection.start?)
 }
 
-/// Converts an instant of the stream to RFC 3339.
+/// Converts an instant of the stream to RFC 3339. Returns `None` if the time is not representable.
 pub(crate) fn rfc3339(header: &TraceHeader, at: i64) -> Option<String> {
     let ns = header.unix_ns_of_offset(at)?;
     jiff::Timestamp::from_nanosecond(ns).ok().map(|time| time.to_string())

@@ -1,4 +1,4 @@
-//! What `callers`, `allocations` and `stacks` have in common: a burst of a process, or the same from a recording.
+//! The common part of `callers`, `allocations` and `stacks`: a burst of a process, or a burst from a recording.
 
 use std::io::{self, IsTerminal, Write};
 use std::path::Path;
@@ -19,27 +19,28 @@ use crate::commands::cli::{BurstArgs, EvidenceFormat, SubjectArgs};
 use crate::commands::executor;
 use crate::commands::look::major;
 use crate::commands::output::{Output, private_file, say};
-use evidence::burst::{Done, Question, StoppedBy};
-use evidence::lock::Turn;
-use processes::files::Beside;
+use evidence::burst::{BurstOutcome, Question, StoppedBy};
+use evidence::lock::BurstLock;
+use processes::files::AtomicFile;
 use recording::source::Source;
 use targets::FileReading;
-use targets::guard::{BEAT_EVERY, Guard};
+use targets::guard::{Guard, HEARTBEAT_INTERVAL};
 
-/// A burst of the process, or what the recording has of one, and where its results go. That is opened before: what
-/// cannot be written is not asked for. `None`: it was stopped before it began.
+/// Returns a burst of a process, or the burst in a recording, with the output for its results. The output is opened
+/// first, so that no burst runs if the output cannot be written. Returns `None` if the command was stopped before the
+/// burst started.
 pub(crate) fn gather(
     subject: &SubjectArgs,
     args: &BurstArgs,
     default_time: Duration,
-    question: impl FnOnce(&Asked) -> anyhow::Result<Question>,
-) -> anyhow::Result<Option<(Gathered, Output<EvidenceFormat>)>> {
-    let subject = Subject::of(subject)?;
+    question: impl FnOnce(&BurstTarget) -> anyhow::Result<Question>,
+) -> anyhow::Result<Option<(BurstData, Output<EvidenceFormat>)>> {
+    let subject = Subject::from_args(subject)?;
     let output = Output::open(args.format, args.output.as_deref(), args.force)?;
     let gathered = match subject {
         Subject::Recording(file) => Some(from_file(file)?),
         Subject::Process(pid) => executor()?.block_on(async {
-            let asked = Asked::find(pid).await?;
+            let asked = BurstTarget::find(pid).await?;
             let question = question(&asked)?;
             asked.burst(args, question, default_time).await
         })?,
@@ -47,31 +48,31 @@ pub(crate) fn gather(
     Ok(gathered.map(|gathered| (gathered, output)))
 }
 
-/// A burst, or what a recording has of one.
-pub(crate) struct Gathered {
+/// A burst of a process, or the burst in a recording.
+pub(crate) struct BurstData {
     pub(crate) burst: Burst,
     pub(crate) facts: Facts,
-    /// The command did all that it was asked for.
+    /// Whether the result is complete.
     pub(crate) is_whole: bool,
 }
 
-/// The facts of a burst that its first record has.
+/// Facts about a burst for the first record of the output.
 #[derive(Debug, Serialize)]
 pub(crate) struct Facts {
-    /// The host's pid; `None`: a recording.
+    /// Pid on the host; `None` for a recording.
     pub(crate) pid: Option<u32>,
-    /// Of the process, or the file.
+    /// Name of the process or of the file.
     pub(crate) name: String,
     runtime: Option<String>,
     pub(crate) stopped_by: StoppedBy,
-    /// From the request to stop to the end of the stream.
+    /// Time from the request to stop to the end of the stream, in nanoseconds; `None` for a recording.
     stop_ns: Option<u64>,
     #[serde(flatten)]
     pub(crate) of_burst: BurstFacts,
 }
 
-impl Gathered {
-    /// Writes stacks and what they weigh, as text or as a flame graph. `what`: the title of that.
+impl BurstData {
+    /// Writes the stacks with their weights, as text or as a flame graph. `what` is the title of the flame graph.
     pub(crate) fn write_stacks(
         &self,
         output: &mut Output<EvidenceFormat>,
@@ -88,18 +89,18 @@ impl Gathered {
     }
 }
 
-/// What is looked at: digits are a pid.
+/// Subject of the command. An argument of digits is a pid.
 pub(crate) enum Subject<'a> {
     Process(u32),
     Recording(&'a Path),
 }
 
 impl<'a> Subject<'a> {
-    pub(crate) fn of(args: &'a SubjectArgs) -> anyhow::Result<Self> {
+    pub(crate) fn from_args(args: &'a SubjectArgs) -> anyhow::Result<Self> {
         let source = args.source.as_ref();
         let number = source.and_then(|source| source.to_str()?.parse().ok());
         match (args.pid.or(number), source) {
-            (Some(0), _) => anyhow::bail!("0 is no process"),
+            (Some(0), _) => anyhow::bail!("pid 0 is not a valid process"),
             (Some(pid), _) => Ok(Self::Process(pid)),
             (None, Some(file)) => Ok(Self::Recording(file)),
             (None, None) => anyhow::bail!("give a PID or a recording"),
@@ -107,8 +108,8 @@ impl<'a> Subject<'a> {
     }
 }
 
-/// Reads a recording that has stacks.
-fn from_file(file: &Path) -> anyhow::Result<Gathered> {
+/// Reads a recording with stacks.
+fn from_file(file: &Path) -> anyhow::Result<BurstData> {
     let mut source = Source::open(file)?;
     let mut burst = Burst::new(Origin::File);
     let mut buffer = vec![0; source.read_size()];
@@ -125,7 +126,7 @@ fn from_file(file: &Path) -> anyhow::Result<Gathered> {
     }
     faults.extend(burst.finish().err());
     for fault in &faults {
-        say(format_args!("{}: {fault}; what came before is reported", source.name()));
+        say(format_args!("{}: {fault}; reporting the part before", source.name()));
     }
     let facts = Facts {
         pid: None,
@@ -135,36 +136,36 @@ fn from_file(file: &Path) -> anyhow::Result<Gathered> {
         stop_ns: None,
         of_burst: burst.facts(),
     };
-    Ok(Gathered {
+    Ok(BurstData {
         burst,
         facts,
         is_whole: faults.is_empty(),
     })
 }
 
-/// Time for reading the files of a process.
-const FILES_WITHIN: Duration = Duration::from_secs(5);
+/// Timeout for reading the files of a process.
+const FILES_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// Reads files of a process, on a thread that is left behind if a file system does not respond.
-pub(crate) async fn of_files<T: Send + 'static>(
+/// Reads files of a process on a thread that is left behind if a file system does not respond.
+pub(crate) async fn read_process_files<T: Send + 'static>(
     pid: u32,
     read: impl FnOnce() -> T + Send + 'static,
 ) -> anyhow::Result<T> {
-    let read = FileReading::default().within(FILES_WITHIN, read).await;
-    read.map_err(|late| anyhow::anyhow!("the files of process {pid} cannot be read: {late}"))
+    let read = FileReading::default().within(FILES_TIMEOUT, read).await;
+    read.map_err(|late| anyhow::anyhow!("cannot read the files of process {pid}: {late}"))
 }
 
-/// A process to ask.
-pub(crate) struct Asked {
+/// A process to query.
+pub(crate) struct BurstTarget {
     pub(crate) process: Process,
     pub(crate) client: Client,
     pub(crate) runtime: Option<String>,
 }
 
-impl Asked {
+impl BurstTarget {
     pub(crate) async fn find(pid: u32) -> anyhow::Result<Self> {
-        let process = of_files(pid, move || Scan::host().inspect(pid)).await??;
-        let client = guarded(Client::new(Endpoint::of(&process)?));
+        let process = read_process_files(pid, move || Scan::host().inspect(pid)).await??;
+        let client = guarded(Client::new(Endpoint::for_process(&process)?));
         let info = client.probe().await?;
         let runtime = info.and_then(|info| info.runtime_version);
         Ok(Self {
@@ -174,32 +175,34 @@ impl Asked {
         })
     }
 
-    /// `None`: .NET Core 3, or unknown.
+    /// Returns the major version of the runtime; `None` for .NET Core 3, or if the version is unknown.
     pub(crate) fn major(&self) -> Option<u32> {
         self.runtime.as_deref().and_then(major)
     }
 
-    /// Runs a burst when it is its turn. `None`: it was stopped before.
+    /// Runs a burst once the burst lock is free, or at once with `--force`. Returns `None` if the command was stopped
+    /// before the burst started.
     async fn burst(
         self,
         args: &BurstArgs,
         question: Question,
         default_time: Duration,
-    ) -> anyhow::Result<Option<Gathered>> {
+    ) -> anyhow::Result<Option<BurstData>> {
         let stopped = stops()?;
         let stop = || stopped.notified();
         let pid = self.process.pid;
         let turn = if args.force {
-            // Not waited for; where nobody has it, it also says whom to heal if this program is killed.
-            Turn::take(args.lease_folder.clone(), pid, self.process.uid).ok()
+            // With `--force`, take the lock only if it is free, and do not wait for it. The lease also names the
+            // process to heal if this program is killed.
+            BurstLock::take(args.lease_folder.clone(), pid, self.process.uid).ok()
         } else {
             let waits = |holder: &str| say(format_args!("waiting: another burst runs on this host ({holder})"));
             tokio::select! {
-                turn = Turn::wait(args.lease_folder.clone(), pid, self.process.uid, waits) => Some(turn),
+                turn = BurstLock::wait(args.lease_folder.clone(), pid, self.process.uid, waits) => Some(turn),
                 () = stop() => return Ok(None),
             }
         };
-        if let Some(no_lock) = turn.as_ref().and_then(Turn::no_lock) {
+        if let Some(no_lock) = turn.as_ref().and_then(BurstLock::no_lock) {
             say(no_lock);
         }
         let time = args.duration.unwrap_or(default_time);
@@ -209,8 +212,8 @@ impl Asked {
                 time.as_secs_f64()
             ));
         }
-        let mut kept = Kept::open(args.keep.as_deref(), args.force)?;
-        let Done {
+        let mut kept = KeptRecording::open(args.keep.as_deref(), args.force)?;
+        let BurstOutcome {
             burst,
             stopped_by,
             stop_took,
@@ -220,15 +223,15 @@ impl Asked {
         } = evidence::burst::run(&self.client, question, time, stop, |bytes| kept.write(bytes)).await?;
         let is_kept = kept.complete();
         if let Some(cut) = &cut {
-            say(format_args!("process {pid}: {cut}; what came before is reported"));
+            say(format_args!("process {pid}: {cut}; reporting the part before"));
         } else if stopped_by == StoppedBy::Exit {
             say(format_args!(
-                "process {pid} exited before its methods were named; what came before is reported"
+                "process {pid} exited before its methods were named; reporting the part before"
             ));
         }
         if let Some(problem) = &not_healed {
             say(format_args!(
-                "process {pid} may go on making the events of this burst while another session is open: {problem}"
+                "process {pid} may still produce the events of this burst while another session is open: {problem}"
             ));
         }
         let facts = Facts {
@@ -239,7 +242,7 @@ impl Asked {
             stop_ns: Some(u64::try_from(stop_took.as_nanos()).unwrap_or(u64::MAX)),
             of_burst: burst.facts(),
         };
-        Ok(Some(Gathered {
+        Ok(Some(BurstData {
             burst,
             facts,
             is_whole: cut.is_none() && not_healed.is_none() && is_kept,
@@ -247,13 +250,13 @@ impl Asked {
     }
 }
 
-/// The recording that an answer comes from, where it is kept. That it cannot be written ends nothing.
-pub(crate) struct Kept {
-    file: Option<Beside>,
+/// The recording behind an answer, if it is saved. A failed write does not abort the command.
+pub(crate) struct KeptRecording {
+    file: Option<AtomicFile>,
     error: Option<io::Error>,
 }
 
-impl Kept {
+impl KeptRecording {
     pub(crate) fn open(file: Option<&Path>, force: bool) -> anyhow::Result<Self> {
         let file = file.map(|file| private_file(file, force)).transpose()?;
         Ok(Self { file, error: None })
@@ -265,21 +268,21 @@ impl Kept {
         }
     }
 
-    /// `false`: it is not kept, which is reported.
+    /// Completes the file. Returns `false` if the recording was not saved, which was reported.
     pub(crate) fn complete(self) -> bool {
         let completed = match self.error {
             Some(error) => Err(error),
-            None => self.file.map_or(Ok(()), Beside::complete),
+            None => self.file.map_or(Ok(()), AtomicFile::complete),
         };
         if let Err(error) = &completed {
-            say(format_args!("the recording is not kept: {error}"));
+            say(format_args!("cannot save the recording: {error}"));
         }
         completed.is_ok()
     }
 }
 
-/// A client whose streams a guard closes when this program is stopped (Ctrl-Z), so that the process can exit all the
-/// same. In an executor, which must be the one that reads.
+/// Adds a guard to a client. The guard closes the streams of the client while this program is stopped (Ctrl-Z), so that
+/// the process can still exit. Must be called in the executor that reads the streams.
 pub(crate) fn guarded(client: Client) -> Client {
     let guard = match Guard::start() {
         Ok(guard) => guard,
@@ -292,7 +295,7 @@ pub(crate) fn guarded(client: Client) -> Client {
     };
     let beating = guard.clone();
     tokio::spawn(async move {
-        let mut beats = interval(BEAT_EVERY);
+        let mut beats = interval(HEARTBEAT_INTERVAL);
         beats.set_missed_tick_behavior(MissedTickBehavior::Delay);
         loop {
             beats.tick().await;
@@ -302,7 +305,7 @@ pub(crate) fn guarded(client: Client) -> Client {
     client.guarded(Some(Arc::new(guard)))
 }
 
-/// Ctrl-C, and the signal of those that stop a service.
+/// Ctrl-C, and SIGTERM, which service supervisors send.
 pub(crate) struct Signals {
     interrupts: Signal,
     terminations: Signal,
@@ -316,7 +319,7 @@ impl Signals {
         })
     }
 
-    /// The next one of either. Cancel safe.
+    /// Waits for the next of the two signals. This method is cancel safe.
     pub(crate) async fn stop(&mut self) {
         tokio::select! {
             _ = self.interrupts.recv() => {}
@@ -325,7 +328,7 @@ impl Signals {
     }
 }
 
-/// Notified by each of them.
+/// Returns an object that notifies of each Ctrl-C and each SIGTERM.
 pub(crate) fn stops() -> anyhow::Result<Arc<Notify>> {
     let mut signals = Signals::new()?;
     let stopped = Arc::new(Notify::new());

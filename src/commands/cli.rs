@@ -1,4 +1,4 @@
-//! The command line: which commands there are; their arguments are in the modules below.
+//! The command line. The submodules define the arguments of the commands.
 
 mod advise;
 mod configured;
@@ -31,10 +31,10 @@ pub(crate) use self::value::{Format, FormatArgs};
 #[command(name = "gcwatch", version = env!("GCWATCH_VERSION"), max_term_width = 110)]
 #[command(after_help = "Examples:\n  \
     gcwatch demo                                 recorded processes, to look around\n  \
-    sudo gcwatch run                             watch every .NET process of this host\n  \
+    sudo gcwatch run                             watch every .NET process on this host\n  \
     sudo gcwatch top                             incidents and processes in the terminal\n  \
     sudo gcwatch callers 4711                    the code that triggers collections in process 4711\n  \
-    gcwatch analyze --html out.html a.nettrace   a recording as a page to send\n\n\
+    gcwatch analyze --html out.html a.nettrace   a recording as a page to share\n\n\
     FILE is a .nettrace recording, which may be gzipped or zipped, or - for standard input.\n\
     Exit codes: 0 success, 1 the work failed, 2 wrong usage.")]
 pub(crate) struct Cli {
@@ -54,15 +54,15 @@ pub(crate) struct Cli {
     pub(crate) color: Color,
 }
 
-/// When tables are coloured.
+/// Selects when tables are coloured.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Color {
-    /// On a terminal, unless NO_COLOR is set.
+    /// Coloured on a terminal, unless NO_COLOR is set.
     #[default]
     Auto,
-    /// Also in a pipe or a file.
+    /// Coloured everywhere, including pipes and files.
     Always,
-    /// Never.
+    /// Without colours.
     Never,
 }
 
@@ -169,7 +169,7 @@ const OTHER_NAMES: [(&str, &[&str]); 11] = [
 ];
 
 impl Cli {
-    /// The command line with its commands in groups. What no group names stands in one of its own at the end.
+    /// Returns the command line with its commands in groups. The help does not list a command without a group.
     pub(crate) fn grouped() -> clap::Command {
         let command = Self::command();
         let named = |name: &str| command.get_subcommands().find(|known| known.get_name() == name);
@@ -188,8 +188,8 @@ impl Cli {
         command.help_template(help)
     }
 
-    /// Reads the arguments; where a word is no command, the error names the one that was meant.
-    /// `--help` and `--version` are errors of clap, too.
+    /// Parses the arguments. If a word is not a command, the error names the closest command. `--help` and `--version`
+    /// are errors of clap, too.
     pub(crate) fn read(arguments: impl IntoIterator<Item = OsString>) -> Result<Self, clap::Error> {
         let read = Self::grouped().try_get_matches_from(arguments);
         read.and_then(|matches| Self::from_arg_matches(&matches))
@@ -226,10 +226,10 @@ pub(crate) struct ManArgs {
 mod tests {
     use super::*;
 
-    /// Scenario: the groups of commands in the help.
-    /// Guarantee: every command that is not hidden is in one group, and every name in them is a command.
+    /// Scenario: the help lists commands in groups.
+    /// Guarantee: every command that is not hidden is in one group, and every name in the groups is a command.
     #[test]
-    fn every_command_is_in_a_group() {
+    fn every_command_is_in_one_group() {
         let command = Cli::command();
         let known = command.get_subcommands().filter(|known| !known.is_hide_set());
         let mut known: Vec<&str> = known.map(clap::Command::get_name).chain(["help"]).collect();
@@ -244,10 +244,10 @@ mod tests {
         );
     }
 
-    /// Scenario: the definition of the command line, checked by clap itself.
-    /// Guarantee: no argument contradicts another.
+    /// Scenario: clap checks the definition of the command line.
+    /// Guarantee: no argument contradicts another argument.
     #[test]
-    fn the_command_line_is_consistent() {
+    fn command_line_is_consistent() {
         Cli::command().debug_assert();
     }
 }

@@ -16,7 +16,7 @@ use crate::commands::output::{Output, say};
 use crate::commands::run::troubles;
 use crate::commands::top;
 use crate::daemon::{Services, TICK};
-use crate::pipeline::replay::{Cast, Player, Stage, complete_at};
+use crate::pipeline::replay::{Player, ReplayFeeds, ReplayIdentity, complete_at};
 use crate::pipeline::{Clock, Pipeline};
 use base::clock::now_unix_ns;
 use base::time::TimeBase;
@@ -30,9 +30,9 @@ use targets::host::clocks;
 use targets::host::now;
 use web::options::WebOptions;
 
-/// Maximum interval between metrics. It is shorter than the daemon's default, because a demonstration is watched for
-/// less than a minute.
-const METRICS_EVERY: Duration = Duration::from_secs(5);
+/// Maximum interval between metrics. This interval is shorter than the daemon's default, because a demonstration is
+/// watched for less than a minute.
+const METRICS_INTERVAL: Duration = Duration::from_secs(5);
 
 /// Maximum number of rows per second, so that users can read them.
 const ROWS_PER_SECOND: u32 = 8;
@@ -49,8 +49,8 @@ struct Role {
     leaks: bool,
 }
 
-/// Number of rounds after which a leaking process ends and another one starts: six minutes. By then the rules have
-/// found the leak.
+/// Number of rounds after which a leaking process ends and another one starts: six minutes. The rules find the leak
+/// within this time.
 const ROUNDS_OF_A_LEAK: u32 = 60;
 
 /// Recordings of real processes, from tests/recordings.
@@ -104,19 +104,19 @@ pub(crate) fn run(args: &DemoArgs) -> anyhow::Result<bool> {
     let on_terminal = std::io::stdout().is_terminal() && std::io::stdin().is_terminal();
     let is_top = is_open && on_terminal && args.rounds.is_none();
     if is_top {
-        // Log lines would overwrite the picture.
+        // Write the warnings now, because log lines would overwrite the screen of `gcwatch top`.
         loaded.warnings.iter().for_each(say);
     } else {
         super::run::log_lines(&loaded)?;
     }
     super::replay::without_notifications(&mut options);
     if !loaded.config.names_otlp() {
-        // Without a configured receiver, there is no receiver to send to.
+        // Export only if the configuration names a receiver, not to the default address.
         let otlp = &mut options.otlp;
         (otlp.traces, otlp.metrics, otlp.logs, otlp.profiles) = (None, None, None, None);
     }
     options.pipeline.clock = Clock::Live;
-    options.pipeline.metrics.interval = options.pipeline.metrics.interval.min(METRICS_EVERY);
+    options.pipeline.metrics.interval = options.pipeline.metrics.interval.min(METRICS_INTERVAL);
     super::run::executor()?.block_on(demo(options, args.rounds, is_top))
 }
 
@@ -215,13 +215,13 @@ async fn act(
     rounds: Option<u32>,
 ) {
     let begin = |life: u32| {
-        let cast = Cast {
+        let cast = ReplayIdentity {
             service: role.service.to_owned(),
             attributes: vec![key_value(RECORDED.name, Value::BoolValue(true))],
             base: TimeBase::at(now().ns().into()),
             start_time: life.into(),
         };
-        Stage::new(pipeline.clone(), cast)
+        ReplayFeeds::new(pipeline.clone(), cast)
     };
     let mut stage = begin(0);
     let mut offset: u32 = 0;
@@ -239,7 +239,7 @@ async fn act(
         let mut player = Player::new(source);
         let mut highest = 0;
         let (mut first, mut last) = (None, None);
-        // The recordings are complete: their tests read them to the end.
+        // No error occurs here: the tests of these recordings read them to the end.
         while let Ok(Some((key, mut outcome))) = player.next_outcome() {
             if let Some(at) = complete_at(&outcome) {
                 let after = Duration::from_nanos(u64::try_from(at).unwrap_or(0));

@@ -7,7 +7,7 @@ use clr_gc::stream::Scope;
 use crate::commands::analyze::{complain, read};
 use crate::commands::cli::{DiffArgs, Format};
 use crate::commands::output::Output;
-use report::difference::{self, Side};
+use report::difference::{self, RecordingTotals};
 
 /// Runs the command. Returns `false` if a recording could not be read to its end, which was reported: parts of
 /// recordings are not comparable.
@@ -25,15 +25,15 @@ pub(crate) fn run(args: &DiffArgs) -> anyhow::Result<bool> {
     Ok(true)
 }
 
-fn side(file: &Path) -> Option<Side> {
+fn side(file: &Path) -> Option<RecordingTotals> {
     let recording = read(file, Scope::Collections)?;
     if !complain(&recording) {
         return None;
     }
-    let mut side = Side {
+    let mut side = RecordingTotals {
         file: recording.stream.file,
         observed_ns: recording.observed_ns,
-        ..Side::default()
+        ..RecordingTotals::default()
     };
     for (_, history) in &recording.processes {
         for collection in &history.collections {

@@ -54,24 +54,24 @@ pub(crate) fn run(args: &DoctorArgs) -> anyhow::Result<bool> {
 
 /// A process, with the results of discovery and configuration.
 #[derive(Debug)]
-struct Looked {
+struct ExaminedProcess {
     process: Process,
     eligibility: Eligibility,
-    /// Architecture of the program, if it is for another machine.
+    /// Note about the architecture of the program; `None` if the program is for this machine.
     foreign: Option<String>,
 }
 
 /// Result of the check of a process.
 #[derive(Debug)]
-struct Diagnosed {
+struct DiagnosedProcess {
     diagnosis: Diagnosis,
-    /// Filters of the configuration that match the process.
+    /// Indexes of the filters of the configuration that match the process.
     meant_by: Vec<usize>,
-    /// Path of the socket.
+    /// Path of the socket; `None` if the process has no socket.
     socket: Option<PathBuf>,
 }
 
-impl Diagnosed {
+impl DiagnosedProcess {
     fn without_a_look(pid: u32, obstacle: Obstacle) -> Self {
         Self {
             diagnosis: not_looked_at(pid, obstacle),
@@ -142,7 +142,7 @@ async fn named(
             let (process, options) = (process.clone(), options.clone());
             move || eligibility(&process, &options)
         });
-        let looked = Looked {
+        let looked = ExaminedProcess {
             process,
             eligibility: eligibility.await?,
             foreign: None,
@@ -167,18 +167,18 @@ async fn named(
 }
 
 /// Returns the verdict on a process, or `None` if it is neither .NET nor expected.
-async fn diagnose(pid: u32, scan: Scan, options: TargetOptions, asked: bool) -> Option<Diagnosed> {
+async fn diagnose(pid: u32, scan: Scan, options: TargetOptions, asked: bool) -> Option<DiagnosedProcess> {
     let looking = look({
         let scan = scan.clone();
         move || looked(pid, &scan, &options, asked)
     });
     let looked = match looking.await {
         Ok(Ok(looked)) => looked?,
-        Ok(Err(error)) => return asked.then(|| Diagnosed::without_a_look(pid, error.obstacle())),
-        Err(obstacle) => return Some(Diagnosed::without_a_look(pid, obstacle)),
+        Ok(Err(error)) => return asked.then(|| DiagnosedProcess::without_a_look(pid, error.obstacle())),
+        Err(obstacle) => return Some(DiagnosedProcess::without_a_look(pid, obstacle)),
     };
     let (meant_by, socket) = (looked.eligibility.meant_by.clone(), looked.process.socket.clone());
-    Some(Diagnosed {
+    Some(DiagnosedProcess {
         diagnosis: verdict(looked, &scan).await,
         meant_by,
         socket: socket.map(|socket| socket.host_path()),
@@ -186,7 +186,7 @@ async fn diagnose(pid: u32, scan: Scan, options: TargetOptions, asked: bool) -> 
 }
 
 /// Inspects a process. Blocks the calling thread. Returns `Ok(None)` if it is neither .NET nor expected.
-fn looked(pid: u32, scan: &Scan, options: &TargetOptions, asked: bool) -> Result<Option<Looked>, Error> {
+fn looked(pid: u32, scan: &Scan, options: &TargetOptions, asked: bool) -> Result<Option<ExaminedProcess>, Error> {
     let process = scan.inspect(pid)?;
     if process.evidence.is_none() && !asked && options.include.is_empty() {
         return Ok(None);
@@ -198,7 +198,7 @@ fn looked(pid: u32, scan: &Scan, options: &TargetOptions, asked: bool) -> Result
         return Ok(None);
     }
     let foreign = scan.program(pid).and_then(|program| program.foreign());
-    Ok(Some(Looked {
+    Ok(Some(ExaminedProcess {
         process,
         eligibility,
         foreign,

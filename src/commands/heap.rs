@@ -1,4 +1,4 @@
-//! `gcwatch heap`: what lives in a process and what holds it.
+//! `gcwatch heap`: shows the live objects of a process and their holders.
 
 use std::convert::Infallible;
 use std::io::{self, IsTerminal as _, Write};
@@ -11,28 +11,28 @@ use clr_heap::survey::Survey;
 use dotnet_diagnostics::{Client, Endpoint};
 use tokio::sync::watch;
 
-use crate::commands::burst::{Asked, Kept, Subject, guarded, of_files, stops};
+use crate::commands::burst::{BurstTarget, KeptRecording, Subject, guarded, read_process_files, stops};
 use crate::commands::cli::{EvidenceFormat, Format, HeapArgs, HeapCommand, HeapDiffArgs, HeapFormat};
 use crate::commands::executor;
 use crate::commands::output::{Output, private_file, say};
-use evidence::heap::child::{ANSWER_WITHIN, Answer, Computing, Form, What, saved};
+use evidence::heap::child::{ANSWER_TIMEOUT, AnalysisProcess, AnalysisRequest, Answer, Form, saved};
 use evidence::heap::price::{self, Price};
 use evidence::heap::session::{self, deadlines};
-use evidence::heap::{MOST_BYTES, free_half};
-use evidence::lock::Turn;
-use processes::files::Beside;
+use evidence::heap::{MAX_BYTES, free_half};
+use evidence::lock::BurstLock;
+use processes::files::AtomicFile;
 use recording::source::Source;
 use report::heap as report;
 
-/// The first .NET that can wait for its reader.
+/// First major version of .NET that can wait for its reader.
 const WAITS_SINCE: u32 = 11;
 
-/// Runs the command. `false`: not all of it could be done, which was reported.
+/// Runs the command. Returns `false` if the result is incomplete, which was reported.
 pub(crate) fn run(args: &HeapArgs) -> anyhow::Result<bool> {
     if let Some(HeapCommand::Diff(diff)) = &args.command {
         return compare(diff);
     }
-    let subject = Subject::of(&args.subject)?;
+    let subject = Subject::from_args(&args.subject)?;
     let mut target = Destination::open(args)?;
     match subject {
         Subject::Recording(file) => {
@@ -47,23 +47,24 @@ pub(crate) fn run(args: &HeapArgs) -> anyhow::Result<bool> {
     }
 }
 
-/// Where the answer goes, and in which form.
+/// Destination and format of the answer.
 struct Destination {
     form: Form,
-    /// Tables and records.
+    /// Output for tables and records; `None` for other formats.
     output: Option<Output<EvidenceFormat>>,
-    /// Files of other programs: written by a thread, complete at the end.
+    /// File in the format of another program; `None` for tables and records. Another thread writes the file, and
+    /// [`Self::complete`] completes it.
     file: Option<Shared>,
 }
 
-/// A file, or standard output, that a thread writes and that is completed here.
+/// A file or standard output that another thread writes. [`Destination::complete`] completes the file.
 #[derive(Clone)]
-struct Shared(std::sync::Arc<std::sync::Mutex<Option<Beside>>>);
+struct Shared(std::sync::Arc<std::sync::Mutex<Option<AtomicFile>>>);
 
 impl Write for Shared {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         let Ok(mut file) = self.0.lock() else {
-            return Err(io::Error::other("the writer is gone"));
+            return Err(io::Error::other("the writing thread has panicked"));
         };
         match file.as_mut() {
             Some(file) => file.write(bytes),
@@ -77,7 +78,7 @@ impl Write for Shared {
 }
 
 impl Destination {
-    /// Opened before the dump: what cannot be written is not asked for.
+    /// Opens the destination. This happens before the dump, so that no dump runs if the destination cannot be written.
     fn open(args: &HeapArgs) -> anyhow::Result<Self> {
         let format = args.format.or_else(|| args.output.as_deref().map(by_extension));
         let (form, evidence) = match format {
@@ -98,10 +99,10 @@ impl Destination {
             });
         }
         if args.histogram || args.diff.is_some() || args.only.is_some() {
-            anyhow::bail!("this format has the whole graph of one dump: not with --histogram, --diff or --type");
+            anyhow::bail!("this format contains the whole graph of one dump; do not use --histogram, --diff or --type");
         }
         if args.output.is_none() && form == Form::Pprof && io::stdout().is_terminal() {
-            anyhow::bail!("a pprof profile is not for a terminal; give -o FILE");
+            anyhow::bail!("a pprof profile is not for a terminal; use -o FILE");
         }
         let file = args
             .output
@@ -115,12 +116,12 @@ impl Destination {
         })
     }
 
-    fn what(&self, args: &HeapArgs, pid: Option<u32>) -> What {
+    fn what(&self, args: &HeapArgs, pid: Option<u32>) -> AnalysisRequest {
         let most = match args.memory {
             Some(megabytes) => megabytes.saturating_mul(1 << 20),
-            None => MOST_BYTES.min(free_half()),
+            None => MAX_BYTES.min(free_half()),
         };
-        What {
+        AnalysisRequest {
             form: self.form,
             histogram: args.histogram,
             most,
@@ -133,7 +134,7 @@ impl Destination {
         self.file.clone().map(|file| Box::new(file) as Box<dyn Write + Send>)
     }
 
-    /// Writes the answer that has no form of another program.
+    /// Writes the answer as a table or as records.
     fn finish(&mut self, survey: &Survey, args: &HeapArgs) -> anyhow::Result<()> {
         if let Some(output) = &mut self.output {
             match output.format {
@@ -197,37 +198,37 @@ fn by_extension(file: &Path) -> HeapFormat {
     }
 }
 
-/// Reads a recording that has a dump.
-fn from_file(file: &Path, what: &What, sink: Option<Box<dyn Write + Send>>) -> anyhow::Result<Answer> {
+/// Reads a recording with a dump.
+fn from_file(file: &Path, what: &AnalysisRequest, sink: Option<Box<dyn Write + Send>>) -> anyhow::Result<Answer> {
     let mut source = Source::open(file)?;
-    let mut computing = Computing::start(what, sink).context("cannot start a process for the graph")?;
+    let mut computing = AnalysisProcess::start(what, sink).context("cannot start a process for the graph")?;
     let mut buffer = vec![0; source.read_size()];
     loop {
         match source.read(&mut buffer) {
             Ok(0) => break,
             Ok(read) => {
-                if computing.feed(buffer.get(..read).unwrap_or_default()) != session::Fed::Taken {
+                if computing.feed(buffer.get(..read).unwrap_or_default()) != session::FeedOutcome::Taken {
                     break;
                 }
             }
             Err(error) => {
-                say(format_args!("{error}; what came before is read"));
+                say(format_args!("{error}; reading the part before"));
                 break;
             }
         }
     }
     let mut answer = computing
-        .finish(ANSWER_WITHIN)
+        .finish(ANSWER_TIMEOUT)
         .map_err(|error| anyhow::anyhow!("{}: {error}", source.name()))?;
     answer.survey.heap.process = Some(source.name().to_owned());
     Ok(answer)
 }
 
-/// Looks at the process, and reports the price of a dump.
-async fn look_at(pid: u32, args: &HeapArgs) -> anyhow::Result<(Asked, Price)> {
-    let asked = Asked::find(pid).await?;
+/// Queries the process, and reports the price of a dump.
+async fn look_at(pid: u32, args: &HeapArgs) -> anyhow::Result<(BurstTarget, Price)> {
+    let asked = BurstTarget::find(pid).await?;
     let (process, major, histogram) = (asked.process.clone(), asked.major(), args.histogram);
-    let price = of_files(pid, move || price::of(&process, major, histogram)).await?;
+    let price = read_process_files(pid, move || price::estimate(&process, major, histogram)).await?;
     say(format_args!("process {pid}: {}", sentence(&price)));
     if let Some(impossible) = &price.impossible {
         anyhow::bail!("process {pid}: {impossible}");
@@ -244,7 +245,7 @@ async fn live(pid: u32, args: &HeapArgs, mut target: Destination) -> anyhow::Res
         looked = look_at(pid, args) => looked?,
         () = interrupts.reach(1) => anyhow::bail!("process {pid}: interrupted"),
     };
-    let endpoint = Endpoint::of(&asked.process)?;
+    let endpoint = Endpoint::for_process(&asked.process)?;
     let client = guarded(Client::with_deadlines(endpoint, deadlines(price.within())));
     if args.price {
         return Ok(true);
@@ -257,16 +258,16 @@ async fn live(pid: u32, args: &HeapArgs, mut target: Destination) -> anyhow::Res
         } else {
             ""
         };
-        anyhow::bail!("process {pid}: not done: {refusal}; --force overrides this{hint}");
+        anyhow::bail!("process {pid}: no dump taken: {refusal}; --force overrides this{hint}");
     }
-    let turn = match Turn::take(args.lease_folder.clone(), pid, asked.process.uid) {
+    let turn = match BurstLock::take(args.lease_folder.clone(), pid, asked.process.uid) {
         Ok(turn) => Some(turn),
         Err(_) if args.force => None,
         Err(taken) => {
-            anyhow::bail!("process {pid}: not done: {taken}; two dumps at once pause it twice; --force overrides this")
+            anyhow::bail!("process {pid}: no dump taken: {taken}; it would pause twice; --force overrides this")
         }
     };
-    if let Some(no_lock) = turn.as_ref().and_then(Turn::no_lock) {
+    if let Some(no_lock) = turn.as_ref().and_then(BurstLock::no_lock) {
         say(no_lock);
     }
     if interrupts.is_any() {
@@ -279,7 +280,7 @@ async fn live(pid: u32, args: &HeapArgs, mut target: Destination) -> anyhow::Res
         return Ok(is_whole);
     };
     if apart > Duration::ZERO {
-        say(format_args!("the second one comes in {:.0} s", apart.as_secs_f64()));
+        say(format_args!("the second dump starts in {:.0} s", apart.as_secs_f64()));
     }
     tokio::select! {
         () = tokio::time::sleep(apart) => {}
@@ -294,8 +295,8 @@ async fn live(pid: u32, args: &HeapArgs, mut target: Destination) -> anyhow::Res
     Ok(is_whole)
 }
 
-/// The number of times that Ctrl-C was pressed, or that SIGTERM came. The first ends the wait for an answer, but not
-/// the stream: the runtime writes it all the same. The second closes the session.
+/// Number of times that Ctrl-C was pressed or SIGTERM arrived. The first interrupt cancels the answer but not the
+/// stream, because the runtime would write the dump anyway. The second interrupt closes the session.
 struct Interrupts(watch::Receiver<u32>);
 
 impl Interrupts {
@@ -315,29 +316,29 @@ impl Interrupts {
         *self.0.borrow() > 0
     }
 
-    /// Waits until there are so many. This method is cancel safe.
+    /// Waits until the number of interrupts is at least `least`. This method is cancel safe.
     async fn reach(&self, least: u32) {
         let mut count = self.0.clone();
         if count.wait_for(|count| *count >= least).await.is_err() {
-            // No signal can come any longer.
+            // No more signals can arrive.
             std::future::pending().await
         }
     }
 }
 
 async fn dump(
-    asked: &Asked,
+    asked: &BurstTarget,
     client: &Client,
     price: &Price,
     args: &HeapArgs,
     target: &Destination,
-    what: &What,
+    what: &AnalysisRequest,
     interrupts: &Interrupts,
 ) -> anyhow::Result<(Answer, bool)> {
     let pid = asked.process.pid;
-    let mut kept = Kept::open(args.keep.as_deref(), args.force)?;
-    let mut computing = Computing::start(what, target.sink()).context("cannot start a process for the graph")?;
-    let wanted = session::Asked {
+    let mut kept = KeptRecording::open(args.keep.as_deref(), args.force)?;
+    let mut computing = AnalysisProcess::start(what, target.sink()).context("cannot start a process for the graph")?;
+    let wanted = session::DumpOptions {
         buffer_mb: price.buffer_mb,
         histogram: args.histogram,
         small_buffer: args.small_buffer,
@@ -345,7 +346,7 @@ async fn dump(
     let done = session::run(client, wanted, interrupts.reach(2), |bytes| {
         kept.write(bytes);
         if interrupts.is_any() {
-            session::Fed::Unwanted
+            session::FeedOutcome::Unwanted
         } else if args.small_buffer {
             computing.feed_at_once(bytes)
         } else {
@@ -383,7 +384,7 @@ async fn dump(
         anyhow::bail!("process {pid}: interrupted; its dump was read to the end");
     }
     let canceller = computing.canceller();
-    let mut finishing = tokio::task::spawn_blocking(move || computing.finish(ANSWER_WITHIN));
+    let mut finishing = tokio::task::spawn_blocking(move || computing.finish(ANSWER_TIMEOUT));
     let finished = tokio::select! {
         biased;
         () = interrupts.reach(1) => {
@@ -423,7 +424,7 @@ async fn announce(interrupts: &Interrupts) -> Infallible {
     std::future::pending().await
 }
 
-/// What a dump will cost.
+/// Returns a sentence about the price of a dump.
 fn sentence(price: &Price) -> String {
     let forecast = &price.forecast;
     let twice = if forecast.stops > 1 {
@@ -437,8 +438,8 @@ fn sentence(price: &Price) -> String {
         (None, _) => String::new(),
     };
     format!(
-        "a heap dump stops all threads for about {}{twice}, and takes up to {} MiB beside the heap for that time{free}. \
-         gcwatch waits for it for at most {} s",
+        "a heap dump stops all threads for about {}{twice}, and takes up to {} MiB in addition to the heap{free}. \
+         gcwatch waits at most {} s for the dump",
         report::seconds(forecast.stop_ns),
         price.buffer_mb,
         price.within().as_secs()
@@ -452,10 +453,10 @@ fn compare(args: &HeapDiffArgs) -> anyhow::Result<bool> {
         {
             return Ok(survey);
         }
-        let what = What {
+        let what = AnalysisRequest {
             form: Form::Records,
             histogram: false,
-            most: MOST_BYTES.min(free_half()),
+            most: MAX_BYTES.min(free_half()),
             pid: None,
             only: None,
         };

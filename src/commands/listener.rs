@@ -1,4 +1,4 @@
-//! The listener of a daemon, asked by a command: `gcwatch top`, `gcwatch incidents`, `gcwatch mcp`.
+//! Client for the listener of a daemon: used by `gcwatch top`, `gcwatch incidents` and `gcwatch mcp`.
 
 use std::path::Path;
 use std::time::Duration;
@@ -7,23 +7,24 @@ use anyhow::Context as _;
 use reqwest::Client;
 use serde::de::DeserializeOwned;
 
-/// How long an answer may take.
-const WITHIN: Duration = Duration::from_secs(5);
-/// The largest answer that is read: a thousand processes take a megabyte, a recording of an incident a few.
-const MOST_BYTES: usize = 64 << 20;
-/// Where the daemon of this host listens, unless it is configured otherwise.
+/// Timeout for an answer.
+const ANSWER_TIMEOUT: Duration = Duration::from_secs(5);
+/// Maximum size of an answer, in bytes. The records of a thousand processes take 1 MB, and the recording of an incident
+/// takes a few MB.
+const MAX_BYTES: usize = 64 << 20;
+/// Default address of the daemon on this host.
 const THIS_HOST: &str = "http://127.0.0.1:9464";
 
 #[derive(Debug)]
 pub(crate) struct Listener {
     client: Client,
-    /// Without a slash at its end.
+    /// Address without a trailing slash.
     pub(crate) address: String,
     token: Option<String>,
 }
 
 impl Listener {
-    /// The one at a URL, or else of this host. `token_file`: the token of `web.token_from`.
+    /// Creates a client for a URL, or for the daemon on this host. `token_file` contains the token of `web.token_from`.
     pub(crate) fn new(connect: Option<&str>, token_file: Option<&Path>) -> anyhow::Result<Self> {
         let token = token_file.map(|path| {
             let text = std::fs::read_to_string(path);
@@ -39,30 +40,34 @@ impl Listener {
         Self::at(address.trim_end_matches('/').to_owned(), token)
     }
 
-    /// The one at an address.
+    /// Creates a client for an address.
     pub(crate) fn at(address: String, token: Option<String>) -> anyhow::Result<Self> {
-        // Set already where another part of the program uses TLS.
+        // Another part of the program that uses TLS can have installed the provider before.
         let _set = rustls::crypto::ring::default_provider().install_default();
         Ok(Self {
-            client: Client::builder().timeout(WITHIN).build().context("cannot connect")?,
+            client: Client::builder()
+                .timeout(ANSWER_TIMEOUT)
+                .build()
+                .context("cannot connect")?,
             address,
             token,
         })
     }
 
-    /// Whether anything listens at its address.
+    /// Returns whether a server listens at the address. A server that accepts the connection but does not answer
+    /// counts, too.
     pub(crate) async fn listens(&self) -> bool {
         let asked = self.client.get(format!("{}/livez", self.address)).send().await;
         asked.map_or_else(|error| !error.is_connect(), |_| true)
     }
 
-    /// Whether it has looked at all processes of its host.
+    /// Returns whether the daemon has examined all processes on its host.
     pub(crate) async fn is_ready(&self) -> bool {
         let answer = self.client.get(format!("{}/readyz", self.address)).send().await;
         answer.is_ok_and(|answer| answer.status().is_success())
     }
 
-    /// The status and the body of an answer. The error is a few words.
+    /// Returns the status and the body of an answer. The error is a few words.
     pub(crate) async fn get(&self, path: &str) -> Result<(u16, Vec<u8>), String> {
         let mut request = self.client.get(format!("{}{path}", self.address));
         if let Some(token) = &self.token {
@@ -72,7 +77,7 @@ impl Listener {
             if error.is_connect() {
                 "nothing listens there; start `gcwatch run`".to_owned()
             } else if error.is_timeout() {
-                format!("no answer within {} s", WITHIN.as_secs())
+                format!("no answer within {} s", ANSWER_TIMEOUT.as_secs())
             } else {
                 "the request failed".to_owned()
             }
@@ -81,7 +86,7 @@ impl Listener {
         let mut body = Vec::new();
         while let Some(piece) = answer.chunk().await.map_err(|_| "the answer was cut off".to_owned())? {
             body.extend_from_slice(&piece);
-            if body.len() > MOST_BYTES {
+            if body.len() > MAX_BYTES {
                 return Err("the answer is too long".to_owned());
             }
         }
@@ -92,10 +97,10 @@ impl Listener {
     pub(crate) async fn record<T: DeserializeOwned>(&self, path: &str) -> Result<T, String> {
         let (status, body) = self.get(path).await?;
         match status {
-            200 => serde_json::from_slice(&body).map_err(|_| "what answers is no gcwatch".to_owned()),
-            401 => Err("it wants a login; use --token-file".to_owned()),
-            404 => Err("it does not know this process any more".to_owned()),
-            status => Err(format!("it answered {status}")),
+            200 => serde_json::from_slice(&body).map_err(|_| "the server is not gcwatch".to_owned()),
+            401 => Err("the daemon requires a login; use --token-file".to_owned()),
+            404 => Err("the daemon no longer knows this process".to_owned()),
+            status => Err(format!("the daemon answered with status {status}")),
         }
     }
 }

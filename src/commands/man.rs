@@ -6,7 +6,7 @@ use clap::CommandFactory as _;
 use crate::commands::cli::{Cli, ManArgs};
 
 pub(crate) fn run(args: &ManArgs) -> anyhow::Result<bool> {
-    // The version without the commit, so that a page is the same in each build of a version.
+    // Omit the commit from the version, so that a page is the same in each build of a version.
     let command = Cli::command()
         .version(env!("CARGO_PKG_VERSION"))
         .disable_help_subcommand(true);

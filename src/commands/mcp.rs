@@ -16,11 +16,11 @@ use crate::commands::analyze::reported;
 use crate::commands::cli::McpArgs;
 use crate::commands::listener::Listener;
 use mcp::server::{Offer, Server};
-use mcp::source::{Answer, Printed, Recording, Refusal, Source as Records, record};
+use mcp::source::{Answer, CommandOutput, Recording, Refusal, Source as Records, record};
 use recording::source::Source;
 
 /// Maximum length of a line from a client. A longer line is dropped.
-const MOST_LINE_BYTES: usize = 1 << 20;
+const MAX_LINE_BYTES: usize = 1 << 20;
 
 /// Runs the command until its standard input ends.
 pub(crate) fn run(args: &McpArgs) -> anyhow::Result<bool> {
@@ -43,19 +43,19 @@ pub(crate) fn run(args: &McpArgs) -> anyhow::Result<bool> {
         .context("cannot start")?;
     let served = runtime.block_on(async {
         let transport = AsyncRwTransport::new(tokio::io::stdin(), tokio::io::stdout());
-        let transport = transport.with_max_line_length(MOST_LINE_BYTES);
+        let transport = transport.with_max_line_length(MAX_LINE_BYTES);
         let serving = Server::new(records, offer).serve(transport).await;
         let serving = serving.context("standard input is not from a client of the Model Context Protocol")?;
         serving.waiting().await.context("serving ended")
     });
-    // A thread can be blocked on standard input.
+    // Do not wait for the threads, because a thread can be blocked on standard input.
     runtime.shutdown_background();
     served.map(|_| true)
 }
 
 /// The data sources for answers over standard input and output.
 struct Stdio {
-    /// `None` if only recordings are served.
+    /// Client of the daemon; `None` if only recordings are served.
     listener: Option<Listener>,
     files: Vec<PathBuf>,
     /// Limits the work to one recording or command at a time.
@@ -128,7 +128,7 @@ impl Records for Stdio {
         .await
     }
 
-    async fn command(&self, words: Vec<String>) -> Result<Printed, Refusal> {
+    async fn command(&self, words: Vec<String>) -> Result<CommandOutput, Refusal> {
         self.blocking(move || child::run(&words)).await
     }
 }

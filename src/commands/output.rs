@@ -10,12 +10,12 @@ use base::text::shown;
 use serde::Serialize;
 
 use crate::commands::cli::{EvidenceFormat, Format, FormatArgs};
-use processes::files::Beside;
+use processes::files::AtomicFile;
 use report::table::{self, Escape, Folding};
 
 const WRITE_BYTES: usize = 64 * 1024;
 
-/// Writes results as a table, as records, or in another format.
+/// An output that writes results as a table, as records, or in another format.
 pub(crate) struct Output<F = Format> {
     pub(crate) format: F,
     out: Folding<BufWriter<Destination>>,
@@ -23,7 +23,7 @@ pub(crate) struct Output<F = Format> {
 
 enum Destination {
     Stdout(Stdout),
-    File(Beside),
+    File(AtomicFile),
 }
 
 impl Write for Destination {
@@ -128,8 +128,8 @@ impl<F> Output<F> {
 
 /// Creates a file that only the user can read, because method names are private. An existing file is replaced only with
 /// `force`.
-pub(crate) fn private_file(file: &Path, force: bool) -> anyhow::Result<Beside> {
-    match Beside::new(file, force) {
+pub(crate) fn private_file(file: &Path, force: bool) -> anyhow::Result<AtomicFile> {
+    match AtomicFile::new(file, force) {
         Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
             anyhow::bail!("{} exists; --force replaces it", file.display())
         }

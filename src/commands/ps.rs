@@ -18,7 +18,7 @@ use targets::name_of;
 use targets::options::TargetOptions;
 
 /// Timeout for the answer of a runtime, so that a stopped runtime does not delay the list.
-const ANSWER_WITHIN: Duration = Duration::from_secs(2);
+const ANSWER_TIMEOUT: Duration = Duration::from_secs(2);
 
 pub(crate) fn run(args: &PsArgs) -> anyhow::Result<bool> {
     let scan = Scan::host().with_sockets(args.sockets.iter().map(PathBuf::as_path));
@@ -37,7 +37,7 @@ pub(crate) fn run(args: &PsArgs) -> anyhow::Result<bool> {
     Ok(true)
 }
 
-/// Returns the command to repeat as root, if the current user is not root.
+/// Returns the command to repeat as root, or `None` if the current user is root.
 pub(crate) fn sudo(command: &'static str) -> Option<&'static str> {
     (!rustix::process::geteuid().is_root()).then_some(command)
 }
@@ -80,7 +80,7 @@ async fn listed(pid: u32, scan: Scan) -> Option<(ProcessRecord, Option<PathBuf>)
 
 /// Queries a process.
 async fn asked(process: Process) -> ProcessRecord {
-    let outcome = ask(&process, ANSWER_WITHIN).await;
+    let outcome = ask(&process, ANSWER_TIMEOUT).await;
     let info = outcome.as_ref().ok().cloned().flatten();
     let mut record = record(&process, outcome);
     record.name = name(process.clone(), info).await.or(record.name);
@@ -99,7 +99,8 @@ pub(crate) async fn name(process: Process, info: Option<ProcessInfo>) -> Option<
     look(move || name_of(&process, info.as_ref())).await.ok()
 }
 
-/// Returns the reason why gcwatch would not attach to a process that responds, unless the process is already read.
+/// Returns the reason why gcwatch would not attach to a process that responds. Returns `None` if gcwatch would attach,
+/// or if the process is already read.
 async fn at_limit(process: Process) -> Option<String> {
     look(move || eligibility(&process, &TargetOptions::default()).at_limit)
         .await

@@ -22,10 +22,10 @@ use crate::commands::ps;
 use crate::commands::record::output::Output;
 use crate::commands::record::profile::{INFORMATIONAL, KEYWORD_GC};
 use crate::commands::record::progress::Progress;
-use crate::commands::record::recorder::{Broken, Recorder};
+use crate::commands::record::recorder::{IncompleteReason, Recorder};
 
 /// Timeout for the end of a session that is no longer needed.
-pub(super) const END_WITHIN: Duration = Duration::from_secs(3);
+pub(super) const END_TIMEOUT: Duration = Duration::from_secs(3);
 
 /// Runs the command. Returns `false` if the recording failed, which was reported.
 pub(crate) fn run(args: &RecordArgs) -> anyhow::Result<bool> {
@@ -34,7 +34,7 @@ pub(crate) fn run(args: &RecordArgs) -> anyhow::Result<bool> {
 
 async fn record(args: &RecordArgs) -> anyhow::Result<bool> {
     let process = Scan::host().inspect(args.process.pid())?;
-    let client = guarded(Client::new(Endpoint::of(&process)?));
+    let client = guarded(Client::new(Endpoint::for_process(&process)?));
     let info = client.probe().await?;
     let runtime_version = info.as_ref().and_then(|info| info.runtime_version.as_deref());
     let config = session(args.profile, args.buffer_mb, runtime_version);
@@ -76,11 +76,11 @@ async fn record(args: &RecordArgs) -> anyhow::Result<bool> {
             say(format_args!("{} contains what was received before", output.name));
         }
         return match problem {
-            Broken::Output(problem) => {
+            IncompleteReason::Output(problem) => {
                 say(problem);
                 Ok(false)
             }
-            Broken::Session(error) => Err(error),
+            IncompleteReason::Session(error) => Err(error),
         };
     }
     if progress.bytes == 0 {
@@ -118,8 +118,8 @@ pub(super) async fn begin(client: &Client, config: &SessionConfig, signals: &mut
         begun = &mut beginning => return Ok(begun?),
         () = signals.stop() => {}
     }
-    if let Ok(Ok(mut session)) = tokio::time::timeout(END_WITHIN, beginning).await {
-        let _late = tokio::time::timeout(END_WITHIN, session.drain(|_| ())).await;
+    if let Ok(Ok(mut session)) = tokio::time::timeout(END_TIMEOUT, beginning).await {
+        let _late = tokio::time::timeout(END_TIMEOUT, session.drain(|_| ())).await;
     }
     anyhow::bail!("stopped before the session started; nothing was recorded")
 }

@@ -12,7 +12,7 @@ use crate::commands::output::say;
 use crate::commands::run::troubles;
 use crate::daemon::Services;
 use crate::pipeline::Clock;
-use crate::pipeline::replay::{Cast, Player, Stage, complete_at};
+use crate::pipeline::replay::{Player, ReplayFeeds, ReplayIdentity, complete_at};
 use base::clock::now_unix_ns;
 use base::time::TimeBase;
 use config::options::Options;
@@ -23,7 +23,7 @@ use recording::source::Source;
 use report::units::plural;
 
 /// Number of outcomes between two checks of the queues.
-const LOOK_EVERY: u64 = 64;
+const QUEUE_CHECK_PERIOD: u64 = 64;
 
 /// Maximum wait for the queues during a replay. If a receiver is down for longer, queued items are dropped.
 const WAIT_FOR_QUEUES: Duration = Duration::from_secs(60);
@@ -38,7 +38,7 @@ pub(crate) fn run(args: &ReplayArgs) -> anyhow::Result<bool> {
     options.pipeline.clock = Clock::Recorded;
     options.export_own_metrics = false;
     without_notifications(&mut options);
-    // A daemon on this host may use the same address.
+    // A daemon on this host can use the same address.
     if args.config.listen.is_none() {
         options.listen = None;
     }
@@ -48,7 +48,7 @@ pub(crate) fn run(args: &ReplayArgs) -> anyhow::Result<bool> {
 /// Disables notifications and the queue on disk. Alerts of recordings are exported only over OTLP and written to
 /// standard output.
 pub(crate) fn without_notifications(options: &mut Options) {
-    // The daemon of this host uses the directory.
+    // A daemon on this host can use the directory.
     options.state_directory = None;
     options.alerts.alertmanagers.clear();
     options.alerts.webhooks.clear();
@@ -108,16 +108,16 @@ async fn one(services: &Services, options: &Options, args: &ReplayArgs, file: &P
     let base = TimeBase::at(match (args.now, args.realtime) {
         (false, _) => recorded,
         (true, true) => now_unix_ns().into(),
-        // The recording ends now.
+        // Shift the recording so that it ends now.
         (true, false) => i128::from(now_unix_ns()) - i128::from(length_ns(file)?),
     });
-    let cast = Cast {
+    let cast = ReplayIdentity {
         service: service(file, args),
         attributes: Vec::new(),
         base,
         start_time: base.moment(0).ns(),
     };
-    let mut stage = Stage::new(services.pipeline.clone(), cast);
+    let mut stage = ReplayFeeds::new(services.pipeline.clone(), cast);
     let interval = i64::try_from(options.pipeline.metrics.interval.as_nanos()).unwrap_or(i64::MAX);
     let mut next_metrics: Option<i64> = None;
     let begun = Instant::now();
@@ -141,7 +141,7 @@ async fn one(services: &Services, options: &Options, args: &ReplayArgs, file: &P
         }
         stage.observe(key, outcome)?;
         observed += 1;
-        if observed.is_multiple_of(LOOK_EVERY) {
+        if observed.is_multiple_of(QUEUE_CHECK_PERIOD) {
             wait_for_queues(&services.exporter, options).await;
         }
     };
@@ -153,11 +153,12 @@ async fn one(services: &Services, options: &Options, args: &ReplayArgs, file: &P
     ended.map_err(Into::into)
 }
 
-/// Waits while the queues are half full, so that no item is dropped because the file is read faster than it is sent.
+/// Waits while the queues are half full, so that no item is dropped because the file is read faster than the items are
+/// sent.
 async fn wait_for_queues(exporter: &Exporter, options: &Options) {
     let stats = exporter.stats();
     let limits = options.otlp.limits;
-    let half_full = Signal::ALL.iter().map(|signal| stats.of(*signal)).any(|stats| {
+    let half_full = Signal::ALL.iter().map(|signal| stats.get(*signal)).any(|stats| {
         stats.queued as usize > limits.queue_items / 2 || stats.queued_bytes as usize > limits.queue_bytes / 2
     });
     if half_full {

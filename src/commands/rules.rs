@@ -12,7 +12,7 @@ use base::clock::now_unix_ns;
 use config::rule_files;
 use report::rules::{self, CheckRecord, ProblemRecord, RuleRecord};
 use rule_language::document::schema;
-use rule_language::load::{Level, Loaded, Problem, SourceFile, load, shipped};
+use rule_language::load::{Level, LoadedRules, Problem, SourceFile, load, shipped};
 use rule_language::page::catalogue;
 use rule_language::test_file;
 
@@ -39,12 +39,12 @@ fn print(text: &str) -> anyhow::Result<bool> {
 /// The result of loading the files.
 struct LoadedFiles {
     files: usize,
-    loaded: Result<Loaded, Vec<Problem>>,
+    loaded: Result<LoadedRules, Vec<Problem>>,
 }
 
 impl LoadedFiles {
     /// Returns the rules, or reports the problems and returns `None` if the files are invalid.
-    fn valid(self) -> Option<Loaded> {
+    fn valid(self) -> Option<LoadedRules> {
         self.loaded.map_err(|problems| problems.iter().for_each(say)).ok()
     }
 }
@@ -94,7 +94,7 @@ fn standard_input() -> Result<SourceFile, Problem> {
         severity: Level::Error,
     };
     let mut bytes = Vec::new();
-    let limit = rule_files::MOST_BYTES.saturating_add(1);
+    let limit = rule_files::MAX_BYTES.saturating_add(1);
     io::stdin()
         .lock()
         .take(limit)

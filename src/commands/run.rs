@@ -18,16 +18,16 @@ use crate::commands::run::end::{end_at_last, end_with_stdin};
 use crate::daemon::logging::queue::LogQueue;
 use crate::daemon::logging::{self, LogLevel};
 use crate::daemon::own::RunParts;
-use crate::daemon::{self, Refused, Reload, Services, Signals};
+use crate::daemon::{self, OptionsError, Reload, Services, Signals};
 use base::clock::now_unix_ns;
 use base::run_key::RunKey;
-use config::file::{READ_WITHIN, Watch};
+use config::file::{READ_TIMEOUT, Watch};
 use config::flags::ConfigFlags;
 use config::options::LogOptions;
 use config::options::{Options, RuleSources};
 use config::problem::Problems;
 use config::rule_files;
-use config::{self, Config, Loaded, texts};
+use config::{self, Config, LoadedConfig, texts};
 use delivery::otlp::signal::Signal;
 use delivery::otlp::stats::Stats;
 use rule_language::load;
@@ -39,7 +39,7 @@ use targets::{FileReading, Readers, Rounds, own_identity};
 const READING_THREAD: &str = "reading";
 
 /// Maximum time for the last log lines to be read.
-const LAST_LINES_WITHIN: Duration = Duration::from_secs(1);
+const LAST_LINES_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// Runs the daemon until SIGTERM or SIGINT. Returns `false` if a part of the daemon failed, which was logged.
 pub(crate) fn run(args: &RunArgs) -> anyhow::Result<bool> {
@@ -54,7 +54,8 @@ pub(crate) fn run(args: &RunArgs) -> anyhow::Result<bool> {
             .worker_threads(1)
             .thread_name(READING_THREAD)
             // After a wake-up from another thread during the rest, the thread continues without checking for readable
-            // sockets. Five such wake-ups per second would delay that check for 61 tasks, which is tokio's default.
+            // sockets. By default, tokio makes this check only after 61 tasks, which is too late with five such
+            // wake-ups per second.
             .event_interval(4)
             .on_thread_park(move || sleep(resting.rest())),
     )?;
@@ -71,8 +72,9 @@ pub(crate) fn run(args: &RunArgs) -> anyhow::Result<bool> {
     // A scan of /proc that hangs in a file system must not delay the shutdown.
     reading.shutdown_background();
     executor.shutdown_background();
-    // The last lines report losses. A reader that does not read them does not delay the exit.
-    let _not_read = log.flush(LAST_LINES_WITHIN);
+    // The last lines report losses. A reader that does not read these lines delays the exit by at most
+    // [`LAST_LINES_TIMEOUT`].
+    let _not_read = log.flush(LAST_LINES_TIMEOUT);
     match served {
         Ok(done) => done,
         // The log already contains the panic and its location.
@@ -82,11 +84,11 @@ pub(crate) fn run(args: &RunArgs) -> anyhow::Result<bool> {
 
 async fn serve(
     flags: &ConfigFlags,
-    Loaded {
+    LoadedConfig {
         config,
         warnings,
         files,
-    }: Loaded,
+    }: LoadedConfig,
     readers: Readers,
     log: LogQueue,
     raised: std::io::Result<()>,
@@ -110,7 +112,7 @@ async fn serve(
         warn!("cannot raise the limit of file descriptors: {error}");
     }
     let max_targets = options.targets.max_targets;
-    if let Some((problem, remedy)) = Descriptors::of(max_targets).problem(max_targets) {
+    if let Some((problem, remedy)) = Descriptors::for_targets(max_targets).problem(max_targets) {
         warn!("{problem}: {remedy}");
     }
     greet(&options, &services);
@@ -122,8 +124,8 @@ async fn serve(
     Ok(daemon::run(options, services, signals, reload, readers).await)
 }
 
-/// Approximate start time of this process. It is the same at every reload, so that an unchanged configuration is not a
-/// change.
+/// Approximate start time of this process. The value is the same at every reload, so that an unchanged configuration is
+/// not a change.
 static STARTED: LazyLock<u64> = LazyLock::new(now_unix_ns);
 
 /// Returns the options of a configuration, with the identity of this process as the daemon's own resource.
@@ -178,8 +180,8 @@ fn greet(options: &Options, services: &Services) {
 }
 
 /// Loads the configuration according to the flags and reports its errors, one per line. Returns `None` if the flags
-/// only requested to check or print it, which is done.
-pub(crate) fn load(flags: &ConfigFlags) -> anyhow::Result<Option<Loaded>> {
+/// only requested to check or print the configuration, which has been done.
+pub(crate) fn load(flags: &ConfigFlags) -> anyhow::Result<Option<LoadedConfig>> {
     let mut stderr = std::io::stderr();
     let loaded = match config::load(flags) {
         Ok(loaded) => loaded,
@@ -246,8 +248,9 @@ fn check_rules(sources: &RuleSources, out: &mut dyn std::io::Write) -> anyhow::R
     Ok(report::units::plural(rules as u64, "rule"))
 }
 
-/// Logs warnings and errors to standard error, for commands that report their own results.
-pub(crate) fn log_lines(loaded: &Loaded) -> anyhow::Result<()> {
+/// Starts to log warnings and errors to standard error, for commands that report their own results. Logs the warnings
+/// of the configuration.
+pub(crate) fn log_lines(loaded: &LoadedConfig) -> anyhow::Result<()> {
     let quiet = LogOptions {
         filter: "warn".to_owned(),
         format: loaded.config.log.format,
@@ -260,11 +263,11 @@ pub(crate) fn log_lines(loaded: &Loaded) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Returns one sentence per signal with items that were not delivered, and whether this is an error.
+/// Returns one sentence per signal with items that were not delivered, and whether the sentence reports an error.
 pub(crate) fn troubles(stats: &Stats) -> Vec<(bool, String)> {
     let mut troubles = Vec::new();
     for signal in Signal::ALL {
-        let stats = stats.of(signal);
+        let stats = stats.get(signal);
         let (rejected, dropped) = (stats.rejected, stats.dropped.total());
         if rejected + dropped == 0 {
             continue;
@@ -293,11 +296,12 @@ pub(crate) fn executor() -> anyhow::Result<Runtime> {
     start(Builder::new_multi_thread().worker_threads(1))
 }
 
-/// Maximum number of blocking threads. A receiver name that a server does not resolve holds one thread for up to 30
-/// seconds.
+/// Maximum number of blocking threads. If a name server does not answer, a lookup of a receiver blocks one thread for
+/// up to 30 s.
 const BLOCKING_THREADS: usize = 64;
 
-/// Files of processes are read on blocking threads. Idle threads exit soon, because each takes memory.
+/// Starts an executor. Its blocking threads read the files of processes. Idle blocking threads exit soon, because each
+/// takes memory.
 fn start(builder: &mut Builder) -> anyhow::Result<Runtime> {
     builder
         .max_blocking_threads(BLOCKING_THREADS)
@@ -307,7 +311,7 @@ fn start(builder: &mut Builder) -> anyhow::Result<Runtime> {
         .context("cannot start")
 }
 
-/// Reloads the configuration file and the files that it refers to.
+/// The reload of the configuration file and of the files that it refers to.
 struct FileReload {
     flags: ConfigFlags,
     config: Config,
@@ -350,9 +354,9 @@ impl Reload for FileReload {
         }
     }
 
-    async fn load(&mut self) -> Result<Options, Refused> {
+    async fn load(&mut self) -> Result<Options, OptionsError> {
         let (flags, watched) = (self.flags.clone(), self.files.clone());
-        let read = self.reading.within(READ_WITHIN, move || {
+        let read = self.reading.within(READ_TIMEOUT, move || {
             let loaded = config::load(&flags)?;
             let watch = (loaded.files != watched).then(|| watch(&loaded.files));
             Ok((loaded, watch))
@@ -361,12 +365,12 @@ impl Reload for FileReload {
             Ok(loaded) => loaded,
             Err(not_read) => {
                 error!("the configuration: {not_read}");
-                return Err(Refused);
+                return Err(OptionsError);
             }
         };
         match loaded {
             Ok((loaded, watch)) => {
-                let Loaded {
+                let LoadedConfig {
                     config,
                     warnings,
                     files,
@@ -393,7 +397,7 @@ impl Reload for FileReload {
                 for problem in &problems.0 {
                     error!("{problem}");
                 }
-                Err(Refused)
+                Err(OptionsError)
             }
         }
     }

@@ -11,7 +11,7 @@ use evidence::burst::Question;
 use report::stacks as report;
 use targets::thread_names::{self, FINALIZER};
 
-/// Default duration: some hundred samples per thread.
+/// Default duration of a burst, which gives some hundred samples per thread.
 const TIME: Duration = Duration::from_millis(300);
 /// The first record of the output.
 #[derive(Debug, Serialize)]

@@ -1,4 +1,4 @@
-//! `gcwatch top`: a daemon's overview and one process, live in a terminal.
+//! `gcwatch top`: shows the overview and single processes of a daemon, live in a terminal.
 
 use std::io::{self, IsTerminal, Write as _};
 use std::sync::Arc;
@@ -23,20 +23,22 @@ use report::top::{Action, Connection, Overview, Process, Screen, View, draw};
 
 mod own;
 
-/// How long a daemon of its own may take to find the processes, for one frame.
-const SETTLES_WITHIN: Duration = Duration::from_secs(10);
+/// Timeout for a private daemon to find the processes before a single frame is printed.
+const SCAN_TIMEOUT: Duration = Duration::from_secs(10);
 const SETTLES_STEP: Duration = Duration::from_millis(50);
-/// How long it looks then.
+/// Time for which a private daemon observes the processes before the frame.
 const SEEN_FOR: Duration = Duration::from_secs(3);
-/// How often a demonstration is drawn.
-const SHOWN_EVERY: Duration = Duration::from_secs(1);
-/// Lines of the frame that `--once` prints, beside those of the processes.
+/// Refresh interval of a demonstration.
+const FRAME_INTERVAL: Duration = Duration::from_secs(1);
+/// Number of lines in the frame of `--once`, in addition to the lines of processes.
 const EXTRA_LINES: usize = 12;
 
 pub(crate) fn run(args: &TopArgs) -> anyhow::Result<bool> {
     let on_terminal = io::stdout().is_terminal() && io::stdin().is_terminal();
     if !(args.once || on_terminal) {
-        return Err(anyhow!("standard output is no terminal: --once prints one frame"));
+        return Err(anyhow!(
+            "standard output is not a terminal; use --once to print one frame"
+        ));
     }
     let runtime = executor()?;
     let listener = Listener::new(args.connect.as_deref(), args.token_file.as_deref())?;
@@ -47,36 +49,36 @@ pub(crate) fn run(args: &TopArgs) -> anyhow::Result<bool> {
     if args.once {
         return runtime.block_on(once(&daemon, args.memory)).map(|()| true);
     }
-    // The terminal is restored also when this panics.
+    // The terminal is restored even after a panic.
     let mut terminal = ratatui::try_init().context("cannot use this terminal")?;
     let state = daemon.begin(args.memory);
     let done = runtime.block_on(live(&Arc::new(daemon), &mut terminal, state, args.interval));
     ratatui::restore();
-    // The thread that reads keys waits for the next one.
+    // Do not wait for the thread that reads keys, because this thread waits for the next key.
     runtime.shutdown_background();
     done.map(|()| true)
 }
 
-/// Shows the processes of the daemon at an address, until that is left.
+/// Shows the processes of the daemon at an address, until the user quits.
 pub(crate) async fn show(address: String) -> anyhow::Result<()> {
     let listener = Listener::at(address, None)?;
     let daemon = Daemon { listener, own: None };
     let mut terminal = ratatui::try_init().context("cannot use this terminal")?;
     let state = daemon.begin(false);
-    let done = live(&Arc::new(daemon), &mut terminal, state, SHOWN_EVERY).await;
+    let done = live(&Arc::new(daemon), &mut terminal, state, FRAME_INTERVAL).await;
     ratatui::restore();
     done
 }
 
-/// The daemon that is asked.
+/// The daemon that provides the data.
 struct Daemon {
     listener: Listener,
-    /// Where none listened on this host.
+    /// The private daemon; `None` if a daemon already listens or `--connect` names one.
     own: Option<OwnDaemon>,
 }
 
 impl Daemon {
-    /// Begins a daemon of its own.
+    /// Starts a private daemon.
     fn attach_itself(&mut self) -> anyhow::Result<()> {
         let own = OwnDaemon::start()?;
         self.listener.address.clone_from(&own.address);
@@ -84,7 +86,7 @@ impl Daemon {
         Ok(())
     }
 
-    /// What is shown at first: the overview, or where memory is.
+    /// Returns the initial screen: the overview, or the memory breakdown.
     fn begin(&self, memory: bool) -> Screen {
         let mut state = Screen::new(self.shown());
         if memory {
@@ -93,17 +95,17 @@ impl Daemon {
         state
     }
 
-    /// Where what is shown comes from.
+    /// Returns the source of the data, for the title.
     fn shown(&self) -> String {
         match &self.own {
-            Some(_) => "attached by itself: no daemon on this host".to_owned(),
+            Some(_) => "private daemon: none runs on this host".to_owned(),
             None => self.listener.address.clone(),
         }
     }
 
-    /// Waits until the processes of this host are attached to, and something was seen of them.
+    /// Waits until the processes of this host are attached and have sent data.
     async fn settled(&self) {
-        let until = Instant::now() + SETTLES_WITHIN;
+        let until = Instant::now() + SCAN_TIMEOUT;
         let mut is_ready = false;
         while !is_ready && Instant::now() < until {
             sleep(SETTLES_STEP).await;
@@ -112,7 +114,7 @@ impl Daemon {
         sleep(SEEN_FOR).await;
     }
 
-    /// Asks for what a view shows.
+    /// Queries the data for a view.
     async fn ask(&self, view: View) -> Result<Answer, String> {
         let overview = self.listener.record("/api/v1/overview").await?;
         let process = match view {
@@ -123,14 +125,14 @@ impl Daemon {
     }
 }
 
-/// What a view shows.
+/// Data for a view.
 struct Answer {
     overview: Overview,
-    /// `None`: the view is of no process.
+    /// The process; `None` if the view shows no process.
     process: Option<Result<Process, String>>,
 }
 
-/// Takes an answer in. What it does not have stays as it was known last.
+/// Applies an answer. Data that the answer lacks stays unchanged.
 fn answered(state: &mut Screen, answer: Result<Answer, String>) {
     let process = match answer {
         Ok(answer) => {
@@ -151,7 +153,7 @@ fn answered(state: &mut Screen, answer: Result<Answer, String>) {
 async fn once(daemon: &Daemon, memory: bool) -> anyhow::Result<()> {
     let mut state = daemon.begin(memory);
     if daemon.own.is_some() {
-        say("no daemon listens on this host: attaching for some seconds");
+        say("no daemon listens on this host: attaching for a few seconds");
         daemon.settled().await;
     }
     let answer = daemon.ask(state.view).await;
@@ -171,7 +173,7 @@ async fn once(daemon: &Daemon, memory: bool) -> anyhow::Result<()> {
     let rows = buffer.content().chunks(usize::from(buffer.area.width));
     let rows = rows.map(|row| row.iter().map(|cell| cell.symbol()).collect::<String>());
     let rows: Vec<String> = rows.map(|row| row.trim_end().to_owned()).collect();
-    // The keys of the foot mean nothing here.
+    // Omit the key hints at the bottom, which do not apply here.
     for row in rows
         .iter()
         .take(rows.len().saturating_sub(1))
@@ -191,7 +193,7 @@ async fn live(
     let mut terminated = signal(SignalKind::terminate()).context("cannot handle SIGTERM")?;
     let mut hung_up = signal(SignalKind::hangup()).context("cannot handle SIGHUP")?;
     let (sender, mut events) = mpsc::channel(16);
-    // Reading blocks; the thread ends with the program.
+    // Reading keys blocks, so a separate thread reads them. The thread ends with the program.
     std::thread::spawn(move || {
         while let Ok(event) = event::read() {
             if sender.blocking_send(event).is_err() {
@@ -201,7 +203,7 @@ async fn live(
     });
     let mut ticks = interval(every);
     ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
-    // One question at a time. A daemon that hangs does not stop the keys.
+    // At most one query runs at a time, in a separate task, so that a daemon that hangs does not block the keys.
     let mut asked = JoinSet::new();
     loop {
         terminal.draw(|frame| draw(frame, &state))?;
@@ -220,7 +222,7 @@ async fn live(
                 Some(Meaning::Key(key)) => match state.key(key) {
                     Action::Quit => return Ok(()),
                     Action::Ask => {
-                        // What was asked for is not shown any more.
+                        // The current query is for a view that is no longer shown.
                         asked = JoinSet::new();
                         ticks.reset_immediately();
                     }
@@ -231,7 +233,7 @@ async fn live(
     }
 }
 
-/// Stops the process as Ctrl-Z does, with the terminal as it was before, and goes on when it is continued.
+/// Stops the process like Ctrl-Z, with the terminal restored. Sets up the terminal again when the process continues.
 fn suspend(terminal: &mut DefaultTerminal) -> anyhow::Result<()> {
     ratatui::restore();
     kill_process(getpid(), Signal::TSTP).context("cannot stop")?;
@@ -239,13 +241,13 @@ fn suspend(terminal: &mut DefaultTerminal) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// What an event of the terminal means.
+/// Meaning of a terminal event.
 enum Meaning {
     Key(KeyCode),
     Quit,
-    /// To the shell, until `fg`.
+    /// Return to the shell, until `fg`.
     Suspend,
-    /// Another size, which the next frame has, or nothing.
+    /// A resize, which the next frame handles, or an event without meaning.
     Nothing,
 }
 

@@ -1,18 +1,19 @@
-//! The bursts and heap dumps that incidents ask for.
+//! Runs the bursts and heap dumps that open incidents request.
 //!
 //! ```text
-//! each second: wants of open incidents -> evidence::automatic::decide -> a thread with the burst, one at a time
+//! each second: requests of open incidents -> evidence::automatic::decide -> a thread with the burst, one at a time
 //!                                         evidence::census::decide    -> the same with a heap dump (`census`)
 //!                                                     '-> why not ---.             |
 //!              the incident <----------------------------------------+-------------'
 //! ```
 //!
-//! A burst has a thread and an executor of its own: to decode names takes a moment, in which nothing else may wait. It
-//! ends with what heals the process; when gcwatch is killed meanwhile, the lease of the burst says whom the next one is
-//! to heal (`targets::others`).
+//! Each burst has a dedicated thread and executor, because decoding names takes time and must not block other tasks. A
+//! burst ends with an attempt to heal the process. If gcwatch is killed during a burst, the burst lease names the
+//! process that the next instance heals (`targets::others`).
 //!
-//! A thread that waits for a file system can stay for any time. A burst that has not ended [`LEFT_AFTER`] its deadlines
-//! is left behind: it no longer holds the turn of the host, its incident gets the reason, and other bursts begin.
+//! A thread that waits for a file system can hang indefinitely. A burst that is still running [`LEFT_AFTER`] after its
+//! deadlines is left behind: the daemon releases the burst lock of the host and adds the reason to the incident.
+//! Afterwards, other bursts can start.
 
 mod census;
 mod marks;
@@ -32,20 +33,20 @@ use clr_heap::survey::Survey;
 use delivery::otlp::Exporter;
 use dotnet_diagnostics::discovery::{Process, Scan};
 use dotnet_diagnostics::{Client, Deadlines, Endpoint, Guard};
-use gc_rules::incident::{Finding, Share};
-use gc_rules::rule::Evidence;
+use incidents::{Finding, QuotaOwner};
+use rule_engine::rule::Evidence;
 use tokio::sync::{Notify, Semaphore};
 use tracing::warn;
 
-use crate::pipeline::{OF_BURSTS, Pipeline, Want};
+use crate::pipeline::{EvidenceRequest, OF_BURSTS, Pipeline};
 use base::run_key::RunKey;
-use evidence::automatic::{self, BurstOptions, Decision, END_WITHIN, Others, PATIENCE};
-use evidence::burst::{self, Done, Question, StoppedBy};
+use evidence::automatic::{self, BURST_WAIT_TIMEOUT, BurstOptions, Decision, END_TIMEOUT, OtherBursts};
+use evidence::burst::{self, BurstOutcome, Question, StoppedBy};
 use evidence::census::{self as decision, CensusOptions, Plan};
 use evidence::heap::files::LeftBehind;
 use evidence::heap::{price, session};
-use evidence::lock::Turn;
-use evidence::profile::{self, Profiled, Subject};
+use evidence::lock::BurstLock;
+use evidence::profile::{self, ProfileData, Subject};
 use evidence::store::Store;
 use targets::FileReading;
 use targets::host::clocks;
@@ -54,34 +55,36 @@ use targets::thread_names::{FINALIZER, names};
 use self::census::Censuses;
 pub(super) use self::marks::BurstMarks;
 
-/// Runs and services whose last burst is remembered; of more, the oldest is forgotten.
-const MOST_REMEMBERED: usize = 4096;
+/// Maximum number of runs, of services and of tenants whose last burst is remembered. Beyond this number, the oldest
+/// entry is dropped.
+const MAX_REMEMBERED: usize = 4096;
 
-/// An incident of a run, and what it asks for.
-type WantKey = (RunKey, u64, Evidence);
+/// A run, the number of its incident, and the requested evidence.
+type EvidenceRequestKey = (RunKey, u64, Evidence);
 
-/// How long a burst of stacks lasts: some hundred samples of each thread, for which all are stopped.
+/// Duration of a burst of stacks. A burst of this duration gives a few hundred samples per thread; each sample suspends
+/// all threads.
 const STACKS_FOR: Duration = Duration::from_millis(300);
-/// What a heap dump may take beside its stops, as they are forecast at most: reading, naming, healing. The turn is
-/// everybody's.
+/// Maximum duration of a heap dump, not counting its forecast suspensions: reading, decoding names, healing. The limit
+/// matters because the burst lock is host-wide.
 const DUMP_BESIDE: Duration = Duration::from_secs(30);
-/// Time for reading the files that say what a process is.
-const INSPECTED_WITHIN: Duration = Duration::from_secs(2);
-/// A burst that has not ended so long after the deadlines of its beginning and its end is left behind. It covers
-/// [`ANSWER_WITHIN`](evidence::heap::child::ANSWER_WITHIN) of a heap dump, and what heals the process.
+/// Timeout for reading the files that identify a process.
+const INSPECT_TIMEOUT: Duration = Duration::from_secs(2);
+/// A burst is left behind if it is still running this long after its start and stop deadlines. The value covers
+/// [`ANSWER_TIMEOUT`](evidence::heap::child::ANSWER_TIMEOUT) of a heap dump, and healing the process.
 const LEFT_AFTER: Duration = Duration::from_secs(180);
-/// Maximum number of threads that are left behind at a time; no burst begins while there are as many.
+/// Maximum number of threads that are left behind at a time. While this number is reached, no burst starts.
 const MAX_LEFT: usize = 8;
 
-/// How many bursts incidents asked for, by kind and outcome.
+/// Number of bursts that incidents requested, by kind and outcome.
 #[derive(Debug, Default)]
 pub(crate) struct BurstStats {
     counts: [[AtomicU64; 4]; OF_BURSTS.len()],
-    /// Incidents may have bursts or heap dumps now.
+    /// Whether the configuration allows bursts or heap dumps for incidents.
     enabled: AtomicBool,
 }
 
-/// What came of a want.
+/// The outcome of a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Outcome {
     Gathered,
@@ -102,12 +105,12 @@ impl BurstStats {
         }
     }
 
-    /// Whether there are or were any, or may be.
+    /// Returns whether bursts are enabled or have been requested before.
     pub(crate) fn is_known(&self) -> bool {
         self.enabled.load(Ordering::Relaxed) || self.counts().any(|(_, _, count)| count > 0)
     }
 
-    /// Kind, outcome, and how many.
+    /// Returns the number of bursts for each kind and outcome.
     pub(crate) fn counts(&self) -> impl Iterator<Item = (&'static str, &'static str, u64)> + '_ {
         let kinds = OF_BURSTS.into_iter().map(|kind| kind.name());
         kinds.zip(&self.counts).flat_map(|(kind, counts)| {
@@ -117,65 +120,65 @@ impl BurstStats {
     }
 }
 
-/// What a burst came to.
+/// The result of a burst.
 #[derive(Debug)]
-enum Ended {
-    /// With what else is made of it, if it is one of allocations.
-    Found(Box<Finding>, Outcome, Option<Box<Drawn>>),
-    /// The same; its process did not end it in time.
+enum BurstResult {
+    /// A finding, and for a burst of allocations the output derived from its stacks.
+    Found(Box<Finding>, Outcome, Option<Box<StackOutput>>),
+    /// A finding from a burst that its process did not end in time.
     Late(Box<Finding>),
-    /// A heap dump, or why there is none.
+    /// A heap dump, or the reason why it failed.
     Surveyed(Result<Box<Survey>, (String, Outcome)>, Plan),
-    /// Somebody else had the turn.
+    /// Another burst held the burst lock.
     Busy,
 }
 
-/// What is made of the stacks of a burst beside the finding.
+/// Output derived from the stacks of a burst, in addition to the finding.
 #[derive(Debug)]
-struct Drawn {
+struct StackOutput {
     /// A flame graph, as SVG.
     flame: String,
-    /// For OTLP, where profiles are exported.
-    profile: Option<Profiled>,
+    /// Profile for OTLP; `None` if profiles are not exported.
+    profile: Option<ProfileData>,
 }
 
-/// What is run for an incident.
+/// The task that runs for an incident.
 #[derive(Debug, Clone, Copy)]
 enum Kind {
     Burst(Question),
     Dump(Plan),
 }
 
-/// The burst or heap dump that runs.
+/// The burst or heap dump in progress.
 #[derive(Debug)]
-struct Running {
-    want: WantKey,
+struct RunningBurst {
+    want: EvidenceRequestKey,
     task: Kind,
-    share: Share,
+    share: QuotaOwner,
     begun: Instant,
-    /// How long its beginning or its end may take; what takes longer is late.
+    /// Maximum duration of the start and of the stop. A burst that exceeds it counts as late.
     within: Duration,
-    ended: Receiver<Ended>,
+    ended: Receiver<BurstResult>,
     stop: Arc<Notify>,
     hold: Arc<Mutex<Hold>>,
 }
 
-impl Running {
-    /// Returns whether the burst hangs: its own deadlines have passed long ago.
+impl RunningBurst {
+    /// Returns whether the burst hangs, that is, whether its own deadlines passed long ago.
     fn hangs(&self, now: Instant) -> bool {
         now.saturating_duration_since(self.begun) >= self.within.saturating_mul(2).saturating_add(LEFT_AFTER)
     }
 }
 
-/// The turn of a burst, shared by its thread and the daemon.
+/// The burst lock, shared by the thread of a burst and the daemon.
 #[derive(Debug, Default)]
 struct Hold {
-    turn: Option<Turn>,
+    turn: Option<BurstLock>,
     /// Whether the daemon no longer waits for the burst.
     is_left: bool,
 }
 
-/// Returns what a burst holds. A thread that panicked leaves it whole.
+/// Locks the hold of a burst. A thread that panics leaves the hold consistent, so a poisoned lock is safe to use.
 fn held(hold: &Mutex<Hold>) -> MutexGuard<'_, Hold> {
     hold.lock().unwrap_or_else(PoisonError::into_inner)
 }
@@ -192,34 +195,34 @@ struct BurstsState {
     options: BurstOptions,
     lease_folder: PathBuf,
     guard: Option<Arc<dyn Guard>>,
-    running: Option<Running>,
-    /// Bursts that hang, until they end.
-    left: Vec<Receiver<Ended>>,
-    /// Processes that wait for assemblies that do not respond.
+    running: Option<RunningBurst>,
+    /// Hanging bursts that have not ended yet.
+    left: Vec<Receiver<BurstResult>>,
+    /// Processes that wait for assemblies on an unresponsive file system.
     left_processes: Arc<Mutex<LeftBehind>>,
-    /// Threads that read what a process is.
+    /// Permits for the threads that inspect processes.
     inspections: Inspections,
-    /// That others cannot know of a burst was said.
+    /// Whether gcwatch has reported that other instances cannot see its bursts.
     no_lock_reported: Arc<AtomicBool>,
-    /// The runs during whose bursts gcwatch died; `None`: nothing outlives it.
+    /// Runs during whose bursts gcwatch died; `None` if there is no state directory.
     marks: Option<Arc<BurstMarks>>,
-    /// When the newest burst of each run began.
+    /// Start of the newest burst of each run.
     newest: BTreeMap<RunKey, Instant>,
-    /// How long wants wait in which no burst ran, in the order in which they came.
-    waiting: BTreeMap<WantKey, Waits>,
-    /// Wants so far.
+    /// Pending requests, their order, and the time for which they waited while no burst was running.
+    waiting: BTreeMap<EvidenceRequestKey, QueuedRequest>,
+    /// Counter that numbers requests in the order of their arrival.
     came: u64,
-    /// When the newest burst of each service ended that did not end in its time.
-    late: BTreeMap<Share, Instant>,
-    /// When the newest burst of each service began.
-    of_service: BTreeMap<Share, Instant>,
-    /// When the newest burst of each tenant began.
+    /// End of the newest late burst of each service.
+    late: BTreeMap<QuotaOwner, Instant>,
+    /// Start of the newest burst of each service.
+    of_service: BTreeMap<QuotaOwner, Instant>,
+    /// Start of the newest burst of each tenant.
     of_tenant: BTreeMap<Arc<str>, Instant>,
     last_tick: Option<Instant>,
     censuses: Censuses,
 }
 
-/// The right to read what a process is, for [`MAX_LEFT`] threads at a time.
+/// Permits for inspecting processes, for at most [`MAX_LEFT`] threads at a time.
 #[derive(Debug, Clone)]
 struct Inspections(Arc<Semaphore>);
 
@@ -230,7 +233,7 @@ impl Default for Inspections {
 }
 
 impl Inspections {
-    /// Reads what a process is, on a thread that is left behind if a file system does not respond. The error is a clause.
+    /// Inspects a process on a thread that is left behind if a file system does not respond. The error is a clause.
     async fn inspect(&self, pid: u32) -> Result<Process, String> {
         let Ok(permit) = Arc::clone(&self.0).try_acquire_owned() else {
             return Err(format!("{MAX_LEFT} file systems of processes do not respond"));
@@ -239,23 +242,24 @@ impl Inspections {
             let _permit = permit;
             Scan::host().inspect(pid)
         };
-        match FileReading::default().within(INSPECTED_WITHIN, inspect).await {
+        match FileReading::default().within(INSPECT_TIMEOUT, inspect).await {
             Ok(inspected) => inspected.map_err(|error| error.to_string()),
             Err(late) => Err(format!("the files of the process cannot be read: {late}")),
         }
     }
 }
 
-/// A want that waits.
+/// A pending request.
 #[derive(Debug, Clone, Copy, Default)]
-struct Waits {
-    /// Which one it was.
+struct QueuedRequest {
+    /// Position of the request in the order of arrival.
     number: u64,
     waited: Duration,
 }
 
 impl Bursts {
-    /// `marks` are those of the state directory; `None`: there is none.
+    /// Creates the bursts of a daemon. `marks` are the burst marks in the state directory; `None` if there is no
+    /// state directory.
     pub(super) fn new(stats: Arc<BurstStats>, marks: Option<BurstMarks>) -> Self {
         let state = BurstsState {
             marks: marks.map(Arc::new),
@@ -267,7 +271,7 @@ impl Bursts {
         }
     }
 
-    /// From now on.
+    /// Applies new options.
     pub(super) fn configure(&self, options: BurstOptions, census: CensusOptions, lease_folder: PathBuf) {
         let is_any = options.enabled || census.enabled;
         self.stats.enabled.store(is_any, Ordering::Relaxed);
@@ -275,7 +279,7 @@ impl Bursts {
         (state.options, state.censuses.options, state.lease_folder) = (options, census, lease_folder);
     }
 
-    /// What closes the stream of a burst when gcwatch does not read it any more.
+    /// Sets the guard that closes the stream of a burst when gcwatch no longer reads the stream.
     pub(super) fn set_guard(&self, guard: Option<Arc<dyn Guard>>) {
         self.state().guard = guard;
     }
@@ -284,7 +288,7 @@ impl Bursts {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// A second passed. `is_behind`: gcwatch has not read all that was written.
+    /// Must be called once per second. `is_behind`: whether gcwatch has not yet read all pending events.
     #[expect(clippy::too_many_lines, reason = "one pass over all wants")]
     pub(super) fn tick(&self, pipeline: &Pipeline, exporter: &Exporter, is_behind: bool, now: Instant) {
         let mut state = self.state();
@@ -300,7 +304,7 @@ impl Bursts {
                 }
                 Err(TryRecvError::Empty) => None,
                 Ok(ended) => Some(ended),
-                // Its thread is gone.
+                // The thread of the burst panicked.
                 Err(TryRecvError::Disconnected) => {
                     Some(failed(running.task, running.want.2, "the burst failed".to_owned()))
                 }
@@ -308,8 +312,8 @@ impl Bursts {
             if let Some(ended) = ended {
                 let (run, number, evidence) = running.want;
                 match ended {
-                    Ended::Busy => {
-                        // It waits again.
+                    BurstResult::Busy => {
+                        // The request waits again.
                         match running.task {
                             Kind::Burst(_) => drop(state.newest.remove(&run)),
                             Kind::Dump(_) => pipeline.dumps(run, false),
@@ -321,12 +325,12 @@ impl Bursts {
                             pipeline.found(run, number, none(&mut state.censuses, &running.want, because));
                         }
                     }
-                    Ended::Late(finding) => {
+                    BurstResult::Late(finding) => {
                         remember(&mut state.late, running.share.clone(), now);
                         self.stats.count(evidence, Outcome::Cut);
                         pipeline.found(run, number, *finding);
                     }
-                    Ended::Found(mut finding, outcome, drawn) => {
+                    BurstResult::Found(mut finding, outcome, drawn) => {
                         if let (Finding::Allocations(found), Some(drawn)) = (&mut *finding, drawn) {
                             found.flame = pipeline.flames().put(run, number, &drawn.flame);
                             if let Some((profiled, resource)) = drawn.profile.zip(pipeline.resource(run)) {
@@ -336,7 +340,7 @@ impl Bursts {
                         self.stats.count(evidence, outcome);
                         pipeline.found(run, number, *finding);
                     }
-                    Ended::Surveyed(survey, plan) => {
+                    BurstResult::Surveyed(survey, plan) => {
                         pipeline.dumps(run, false);
                         state.censuses.had(&running.want, &running.share, now);
                         let (finding, outcome) = match survey {
@@ -365,29 +369,29 @@ impl Bursts {
             state.censuses.retain(|_| false);
             return;
         }
-        let mut wants = pipeline.wants();
+        let mut wants = pipeline.evidence_requests();
         wants.retain(|want| match want.evidence {
             Evidence::Census => state.censuses.options.enabled,
             _ => state.options.enabled,
         });
-        let keys: BTreeSet<WantKey> = wants.iter().map(Want::key).collect();
+        let keys: BTreeSet<EvidenceRequestKey> = wants.iter().map(EvidenceRequest::key).collect();
         state.waiting.retain(|key, _| keys.contains(key));
         state.censuses.retain(|key| keys.contains(key));
         let is_any_dump = wants.iter().any(|want| want.evidence == Evidence::Census);
         let available = is_any_dump.then(price::available).flatten();
-        // The turn that others have is no time that a want waited.
+        // Time during which this daemon runs another burst does not count as waiting time.
         let last = state.last_tick.replace(now).filter(|_| state.running.is_none());
         let passed = last.map_or(Duration::ZERO, |last| now.saturating_duration_since(last));
         for want in &wants {
             state.came += 1;
-            let came = Waits {
+            let came = QueuedRequest {
                 number: state.came,
                 waited: Duration::ZERO,
             };
             state.waiting.entry(want.key()).or_insert(came).waited += passed;
         }
-        // Tenants without a burst first, then those whose burst was longest ago, so that nobody comes first by a new
-        // name; of one tenant its services likewise; of these, who came first.
+        // Tenants without a burst come first, then tenants whose last burst is oldest, so that a new service name gives
+        // its tenant no advantage. Services within a tenant are ordered the same way, then requests by arrival.
         wants.sort_by_key(|want| {
             (
                 state.of_tenant.get(&want.share.tenant).copied(),
@@ -403,7 +407,7 @@ impl Bursts {
             want.condition.is_behind |= is_behind;
             want.condition.available = available;
             let ago = |time: &Instant| now.saturating_duration_since(*time);
-            let others = Others {
+            let others = OtherBursts {
                 is_one_running: state.running.is_some(),
                 of_process: state.newest.get(&want.run).map(ago),
                 late_of_service: state.late.get(&want.share).map(ago),
@@ -433,7 +437,7 @@ impl Bursts {
                     let store = pipeline.store().cloned();
                     state.running = Some(begin(&want, task, state, exporter.takes_profiles(), store));
                 }
-                // Until the second dump no time is waited.
+                // The time until the second dump does not count as waiting time.
                 Err(None) => {
                     state.waiting.remove(&key);
                 }
@@ -448,7 +452,7 @@ impl Bursts {
         }
     }
 
-    /// Ends what runs, within that time; blocking.
+    /// Stops the burst in progress, and waits up to `within` for its end. Blocks the calling thread.
     pub(super) fn stop(&self, within: Duration) {
         let running = {
             let mut state = self.state();
@@ -456,7 +460,7 @@ impl Bursts {
             state.running.take()
         };
         if let Some(running) = running {
-            // The second one gives up the names.
+            // Notify only once, because a second notification would make the burst skip decoding names.
             running.stop.notify_one();
             let _late = running.ended.recv_timeout(within);
         }
@@ -464,9 +468,14 @@ impl Bursts {
 }
 
 impl BurstsState {
-    /// Whether a heap dump begins now. The error is why not, and whether that may pass; `None`: the second one is to
-    /// come.
-    fn census(&self, want: &Want, others: Others, now: Instant) -> Result<Kind, Option<(String, bool)>> {
+    /// Returns the heap dump to start now, or the reason for not starting one and whether the reason is temporary. The
+    /// error is `None` if the second dump is due later.
+    fn census(
+        &self,
+        want: &EvidenceRequest,
+        others: OtherBursts,
+        now: Instant,
+    ) -> Result<Kind, Option<(String, bool)>> {
         let history = self.censuses.history(&want.key(), &want.share, now);
         let options = &self.censuses.options;
         match decision::decide(want.account.as_deref(), &want.condition, others, &history, options) {
@@ -478,15 +487,15 @@ impl BurstsState {
     }
 }
 
-fn failed(kind: Kind, evidence: Evidence, because: String) -> Ended {
+fn failed(kind: Kind, evidence: Evidence, because: String) -> BurstResult {
     match kind {
-        Kind::Burst(_) => Ended::Found(automatic::none(evidence, because).into(), Outcome::Failed, None),
-        Kind::Dump(plan) => Ended::Surveyed(Err((because, Outcome::Failed)), plan),
+        Kind::Burst(_) => BurstResult::Found(automatic::none(evidence, because).into(), Outcome::Failed, None),
+        Kind::Dump(plan) => BurstResult::Surveyed(Err((because, Outcome::Failed)), plan),
     }
 }
 
-/// Leaves a burst behind that hangs: the host has its turn again.
-fn leave(running: &Running) -> Ended {
+/// Leaves a hanging burst behind and releases the burst lock of the host.
+fn leave(running: &RunningBurst) -> BurstResult {
     let mut hold = held(&running.hold);
     hold.is_left = true;
     drop(hold.turn.take());
@@ -499,30 +508,30 @@ fn leave(running: &Running) -> Ended {
     failed(
         running.task,
         evidence,
-        "it has not ended: a file system of the process does not respond".to_owned(),
+        "the burst has not ended: a file system of the process does not respond".to_owned(),
     )
 }
 
-/// How long an incident waits for a moment.
+/// Returns the maximum time for which a request waits for a suitable moment.
 fn patience(evidence: Evidence) -> Duration {
     match evidence {
-        Evidence::Census => decision::PATIENCE,
-        _ => PATIENCE,
+        Evidence::Census => decision::DUMP_WAIT_TIMEOUT,
+        _ => BURST_WAIT_TIMEOUT,
     }
 }
 
-/// There is nothing, for this reason.
-fn none(censuses: &mut Censuses, want: &WantKey, because: String) -> Finding {
+/// Returns a finding without evidence, with the reason.
+fn none(censuses: &mut Censuses, want: &EvidenceRequestKey, because: String) -> Finding {
     match want.2 {
         Evidence::Census => censuses.none(want, because),
         evidence => automatic::none(evidence, because),
     }
 }
 
-/// Of too many, the oldest is forgotten.
+/// Records a time. If there are too many entries, the oldest entry is dropped.
 fn remember<K: Ord + Clone>(times: &mut BTreeMap<K, Instant>, key: K, now: Instant) {
     times.insert(key, now);
-    if times.len() > MOST_REMEMBERED {
+    if times.len() > MAX_REMEMBERED {
         let oldest = times.iter().min_by_key(|(_, time)| **time);
         if let Some(oldest) = oldest.map(|(key, _)| key.clone()) {
             times.remove(&oldest);
@@ -530,8 +539,14 @@ fn remember<K: Ord + Clone>(times: &mut BTreeMap<K, Instant>, key: K, now: Insta
     }
 }
 
-/// Begins a burst on its own thread.
-fn begin(want: &Want, kind: Kind, state: &BurstsState, is_profiled: bool, store: Option<Store>) -> Running {
+/// Starts a burst on a dedicated thread.
+fn begin(
+    want: &EvidenceRequest,
+    kind: Kind,
+    state: &BurstsState,
+    is_profiled: bool,
+    store: Option<Store>,
+) -> RunningBurst {
     let (sender, ended) = sync_channel(1);
     let stop = Arc::new(Notify::new());
     let hold = Arc::<Mutex<Hold>>::default();
@@ -558,13 +573,13 @@ fn begin(want: &Want, kind: Kind, state: &BurstsState, is_profiled: bool, store:
     };
     let within = task.time;
     let thread = std::thread::Builder::new().name("burst".to_owned()).spawn(move || {
-        // Nobody waits any more when gcwatch ends.
+        // The receiver is dropped when gcwatch exits.
         let _late = sender.send(task.run());
     });
     if let Err(error) = thread {
         warn!("cannot start a thread for a burst: {error}");
     }
-    Running {
+    RunningBurst {
         want: want.key(),
         task: kind,
         share: want.share.clone(),
@@ -579,14 +594,14 @@ fn begin(want: &Want, kind: Kind, state: &BurstsState, is_profiled: bool, store:
 struct Task {
     run: RunKey,
     evidence: Evidence,
-    /// The id of the incident.
+    /// Id of the incident.
     incident: String,
-    /// Profiles are exported.
+    /// Whether profiles are exported.
     is_profiled: bool,
-    /// Where evidence is kept outside of the host.
+    /// Store that keeps evidence outside the host; `None` if evidence stays on the host.
     store: Option<Store>,
     kind: Kind,
-    /// How long a burst lasts, and a dump may take to begin and to end.
+    /// Duration of a burst, or the maximum duration of the start and of the stop of a dump.
     time: Duration,
     lease_folder: PathBuf,
     guard: Option<Arc<dyn Guard>>,
@@ -599,12 +614,12 @@ struct Task {
 }
 
 impl Task {
-    fn run(self) -> Ended {
+    fn run(self) -> BurstResult {
         let executor = tokio::runtime::Builder::new_current_thread().enable_all().build();
         match executor {
             Ok(executor) => {
                 let ended = executor.block_on(self.ask());
-                // Its threads for blocking work can wait for a file system.
+                // The blocking threads of the executor can wait for a file system.
                 executor.shutdown_background();
                 ended
             }
@@ -612,23 +627,23 @@ impl Task {
         }
     }
 
-    fn failed(&self, because: String) -> Ended {
+    fn failed(&self, because: String) -> BurstResult {
         failed(self.kind, self.evidence, because)
     }
 
-    async fn ask(&self) -> Ended {
+    async fn ask(&self) -> BurstResult {
         let pid = self.run.pid;
         let process = match self.inspections.inspect(pid).await {
             Ok(process) if process.start_time == self.run.start_time => process,
             Ok(_) => return self.failed("the process exited".to_owned()),
             Err(because) => return self.failed(because),
         };
-        let endpoint = match Endpoint::of(&process) {
+        let endpoint = match Endpoint::for_process(&process) {
             Ok(endpoint) => endpoint,
             Err(error) => return self.failed(error.to_string()),
         };
-        let Ok(turn) = Turn::take(self.lease_folder.clone(), pid, process.uid) else {
-            return Ended::Busy;
+        let Ok(turn) = BurstLock::take(self.lease_folder.clone(), pid, process.uid) else {
+            return BurstResult::Busy;
         };
         if let Some(no_lock) = turn.no_lock()
             && !self.no_lock_reported.swap(true, Ordering::Relaxed)
@@ -638,12 +653,13 @@ impl Task {
         {
             let mut hold = held(&self.hold);
             if hold.is_left {
-                return Ended::Busy;
+                return BurstResult::Busy;
             }
             hold.turn = Some(turn);
         }
         let ended = self.in_turn(endpoint).await;
-        // Also what is made of it took memory. The mark of a burst that was left behind is that of another one by now.
+        // Remove the mark only now, because building the derived output took memory, too, and gcwatch could have died.
+        // If this burst was left behind, the mark now belongs to another burst.
         let mut hold = held(&self.hold);
         if !hold.is_left
             && let Some(Err(error)) = self.marks.as_ref().map(|marks| marks.end())
@@ -654,11 +670,11 @@ impl Task {
         ended
     }
 
-    async fn in_turn(&self, endpoint: Endpoint) -> Ended {
+    async fn in_turn(&self, endpoint: Endpoint) -> BurstResult {
         if let Some(marks) = &self.marks
             && let Err(error) = marks.begin(self.run)
         {
-            return self.failed(format!("that there is a burst cannot be written to the disk: {error}"));
+            return self.failed(format!("cannot record the start of the burst on disk: {error}"));
         }
         match self.kind {
             Kind::Burst(question) => self.burst(endpoint, question).await,
@@ -666,9 +682,9 @@ impl Task {
         }
     }
 
-    async fn burst(&self, endpoint: Endpoint, question: Question) -> Ended {
+    async fn burst(&self, endpoint: Endpoint, question: Question) -> BurstResult {
         let deadlines = Deadlines {
-            stop: END_WITHIN,
+            stop: END_TIMEOUT,
             ..Deadlines::default()
         };
         let client = Client::with_deadlines(endpoint, deadlines).guarded(self.guard.clone());
@@ -679,17 +695,18 @@ impl Task {
         }
     }
 
-    async fn dump(&self, endpoint: Endpoint, plan: Plan) -> Ended {
+    async fn dump(&self, endpoint: Endpoint, plan: Plan) -> BurstResult {
         let client = Client::with_deadlines(endpoint, session::deadlines(self.time)).guarded(self.guard.clone());
         let (survey, not_healed) = census::take(&client, self.run.pid, plan, &self.left_processes).await;
         self.say_not_healed(not_healed.as_deref());
         let survey = survey.map(|mut survey| {
-            // Types of one process are told apart by number.
+            // Set the pid, so that a comparison of two dumps matches types by their numbers, which are unique within
+            // one process.
             survey.heap.pid = Some(self.run.pid);
             self.keep_survey(&survey);
             Box::new(survey)
         });
-        Ended::Surveyed(survey, plan)
+        BurstResult::Surveyed(survey, plan)
     }
 
     /// Stores a heap dump as records, as `gcwatch heap` writes them.
@@ -698,7 +715,7 @@ impl Task {
         let at = now_unix_ns() / 1_000_000_000;
         let mut lines = Vec::new();
         for record in survey.clone().records() {
-            // A record of strings and numbers always has a form in JSON.
+            // A record of strings and numbers can always be serialized as JSON.
             if serde_json::to_writer(&mut lines, &record).is_ok() {
                 lines.push(b'\n');
             }
@@ -715,16 +732,17 @@ impl Task {
         }
     }
 
-    fn found(&self, done: &Done) -> Ended {
+    fn found(&self, done: &BurstOutcome) -> BurstResult {
         self.say_not_healed(done.not_healed.as_deref());
         if done.stopped_by == StoppedBy::PinnedObjects {
             let because = "the process has too many pinned objects for a Verbose session: it was ended".to_owned();
-            return Ended::Found(automatic::none(self.evidence, because).into(), Outcome::Refused, None);
+            return BurstResult::Found(automatic::none(self.evidence, because).into(), Outcome::Refused, None);
         }
         let window = done.burst.facts().window;
         let (finding, drawn) = match self.evidence {
             Evidence::Allocations => {
-                // One after the other: each has its own copy of the stacks, by reference.
+                // Compute the allocations and the weighted stacks one after the other, because each result has its own
+                // references to all stacks.
                 let allocations = done.burst.allocations();
                 let is_biased = allocations.method == Method::Tick;
                 let finding = automatic::allocations(&allocations, window);
@@ -739,7 +757,7 @@ impl Task {
                 }
                 let drawn = flame.map(|flame| {
                     let profile = self.is_profiled.then(|| self.profile(&done.burst, is_biased));
-                    Box::new(Drawn { flame, profile })
+                    Box::new(StackOutput { flame, profile })
                 });
                 (finding, drawn)
             }
@@ -754,20 +772,20 @@ impl Task {
             }
             _ => (automatic::callers(&done.burst.callers(), window), None),
         };
-        if done.cut.is_some() && done.stop_took >= END_WITHIN {
-            return Ended::Late(finding.into());
+        if done.cut.is_some() && done.stop_took >= END_TIMEOUT {
+            return BurstResult::Late(finding.into());
         }
         let outcome = if done.cut.is_some() || done.stopped_by == StoppedBy::Exit {
             Outcome::Cut
         } else {
             Outcome::Gathered
         };
-        Ended::Found(finding.into(), outcome, drawn)
+        BurstResult::Found(finding.into(), outcome, drawn)
     }
 
-    fn profile(&self, burst: &Burst, is_biased: bool) -> Profiled {
+    fn profile(&self, burst: &Burst, is_biased: bool) -> ProfileData {
         let window = burst.facts().window;
-        // Streams have the clock that passes evenly.
+        // Timestamps in streams come from the monotonic clock.
         let clocks = clocks();
         let ago = window.start.map_or(0, |start| clocks.monotonic_ns - i128::from(start));
         let subject = Subject {

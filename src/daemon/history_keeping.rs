@@ -11,11 +11,11 @@ use tokio::time::{Instant, timeout};
 use crate::pipeline::Pipeline;
 
 /// Interval between writes.
-const EVERY: Duration = Duration::from_secs(60);
+const WRITE_INTERVAL: Duration = Duration::from_secs(60);
 /// Maximum time for which the shutdown waits for the disk.
-const WITHIN: Duration = Duration::from_secs(2);
+const DISK_TIMEOUT: Duration = Duration::from_secs(2);
 
-/// Writes the history; at most one write runs at a time.
+/// The task that writes the history. At most one write runs at a time.
 #[derive(Debug, Default)]
 pub(super) struct HistoryKeeping {
     last: Mutex<Option<Instant>>,
@@ -26,7 +26,7 @@ impl HistoryKeeping {
     /// Writes in the background if a write is due. Called once per second.
     pub(super) fn tick(self: &Arc<Self>, pipeline: &Pipeline, now: Instant) {
         let mut last = self.last.lock().unwrap_or_else(PoisonError::into_inner);
-        let is_time = now.saturating_duration_since(*last.get_or_insert(now)) >= EVERY;
+        let is_time = now.saturating_duration_since(*last.get_or_insert(now)) >= WRITE_INTERVAL;
         // A disk can hang, so the tick does not wait for it.
         if !is_time || self.writing.swap(true, Ordering::Acquire) {
             return;
@@ -39,13 +39,13 @@ impl HistoryKeeping {
         });
     }
 
-    /// Writes the rest of the history, unless the disk hangs.
+    /// Writes the rest of the history, unless an earlier write is still running. Waits for at most [`DISK_TIMEOUT`].
     pub(super) async fn close(&self, pipeline: &Pipeline) {
         if self.writing.swap(true, Ordering::Acquire) {
             return;
         }
         let pipeline = pipeline.clone();
         let writing = spawn_blocking(move || pipeline.keep_history(host::now(), true));
-        let _late = timeout(WITHIN, writing).await;
+        let _late = timeout(DISK_TIMEOUT, writing).await;
     }
 }

@@ -24,8 +24,8 @@ use processes::files;
 /// File name in the state directory.
 const NAME: &str = "incidents.json";
 
-/// Maximum size of the file, in bytes. A thousand incidents take less than a quarter of it.
-const MOST_BYTES: u64 = 16 << 20;
+/// Maximum size of the file, in bytes. A thousand incidents take less than a quarter of this size.
+const MAX_BYTES: u64 = 16 << 20;
 
 /// Version of the format. Files of other versions are not read.
 const VERSION: u32 = 1;
@@ -34,7 +34,7 @@ const VERSION: u32 = 1;
 #[derive(Debug, Serialize, Deserialize)]
 pub(super) struct Content {
     version: u32,
-    /// Boot for which the pids and start times are valid.
+    /// Boot for which the pids and start times are valid; `None` if unknown.
     boot_id: Option<String>,
     incidents: Vec<StoredState>,
     /// Changes that were not delivered to webhooks.
@@ -49,9 +49,9 @@ struct Version {
 }
 
 /// Maximum number of undelivered changes in the file; the newest are kept.
-const MOST_UNSENT: usize = 1000;
+const MAX_UNSENT: usize = 1000;
 
-/// Age after which a waiting change no longer counts as being sent.
+/// Age at which a waiting change counts as unsent. gcwatch is probably still sending a younger change.
 const UNSENT_AFTER: Duration = Duration::from_secs(2);
 
 /// The file of open incidents.
@@ -66,13 +66,13 @@ pub(super) struct IncidentFile {
 /// State that all writes share.
 #[derive(Debug, Default)]
 struct Shared {
-    /// Revision of the pipeline that was written last, or is being written.
+    /// Mark of the incidents and the unsent changes that were written last, or are being written.
     written: AtomicU64,
     /// Whether a write of the tick is in progress.
     writing: AtomicBool,
     /// Whether the last write failed. The failure was reported.
     failed: AtomicBool,
-    /// Serializes writes, so that the write at shutdown does not take the new file away from a write of the tick.
+    /// Serializes writes, so that the write at shutdown does not rename the new file of a write that the tick started.
     file: Mutex<()>,
 }
 
@@ -90,7 +90,8 @@ impl IncidentFile {
         read(&self.path)
     }
 
-    /// Resumes the incidents of the previous daemon. Returns a note for the log.
+    /// Resumes the incidents of the previous daemon. Returns a note for the log, or `None` if there is nothing to
+    /// report.
     pub(super) fn resume(
         &self,
         left: io::Result<Option<Content>>,
@@ -111,7 +112,7 @@ impl IncidentFile {
             }
         };
         if !content.unsent.is_empty() {
-            // The incidents stay in the file until it is written again.
+            // Force a write at the next tick, because the resumed changes stay in the file until the next write.
             self.shared.written.store(u64::MAX, Ordering::Relaxed);
         }
         // Send these changes before their successors.
@@ -160,8 +161,8 @@ impl IncidentFile {
         });
     }
 
-    /// Writes the open incidents and the unsent changes for the next daemon. Returns `false` if the write did not
-    /// finish `within` the given time.
+    /// Writes the open incidents and the unsent changes for the next daemon. Returns `false` if the write failed or did
+    /// not finish `within` the given time.
     pub(super) async fn close(&self, pipeline: &Pipeline, unsent: Vec<UnsentChange>, within: Duration) -> bool {
         let content = self.content(pipeline, unsent);
         let (path, shared) = (self.path.clone(), Arc::clone(&self.shared));
@@ -180,7 +181,7 @@ impl IncidentFile {
     }
 
     fn content(&self, pipeline: &Pipeline, mut unsent: Vec<UnsentChange>) -> Content {
-        unsent.drain(..unsent.len().saturating_sub(MOST_UNSENT));
+        unsent.drain(..unsent.len().saturating_sub(MAX_UNSENT));
         Content {
             version: VERSION,
             boot_id: self.boot_id.clone(),
@@ -191,7 +192,8 @@ impl IncidentFile {
 }
 
 impl Shared {
-    /// Returns whether the content was written. Only the first of several failures in a row is reported.
+    /// Writes the content, and returns whether the write succeeded. Only the first of several failures in a row is
+    /// reported.
     fn write(&self, path: &Path, content: &Content) -> bool {
         let file = self.file.lock().unwrap_or_else(PoisonError::into_inner);
         let done = write(path, content);
@@ -208,7 +210,7 @@ impl Shared {
 }
 
 fn read(path: &Path) -> io::Result<Option<Content>> {
-    let Some(text) = files::read(path, MOST_BYTES)? else {
+    let Some(text) = files::read(path, MAX_BYTES)? else {
         return Ok(None);
     };
     // Other versions can have other fields.
@@ -233,7 +235,8 @@ mod tests {
     use super::*;
 
     /// Scenario: a newer version of gcwatch left its file, with unknown fields; then this version writes the file.
-    /// Guarantee: an error reports the newer file, and it is moved aside unchanged.
+    /// Guarantee: an error reports the version of the newer file, the newer file is moved aside unchanged, and gcwatch
+    /// reads the file that it wrote itself.
     #[test]
     fn newer_file_is_moved_aside() {
         let folder = tempfile::tempdir().unwrap();

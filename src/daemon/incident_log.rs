@@ -1,18 +1,18 @@
-//! Logs incidents in the daemon's own log: one line when an incident starts, escalates, is explained or ends, and when
-//! a burst or a census has a result for it.
+//! Logs incidents in the daemon's own log. An incident gets a line when it starts, escalates, is explained or ends, and
+//! when a burst or a census has a result for it.
 //!
 //! Over OTLP, an incident is already a log record of its process, so these lines go only to standard error (see
 //! [`logging`](super::logging)).
 
 use base::time::Wall;
 use delivery::alerts::{IncidentNotice, subject};
-use gc_rules::incident::{IncidentChange, IncidentRecord};
-use gc_rules::rule::{Evidence, Severity};
 use gc_telemetry::value::text;
+use incidents::{IncidentChange, IncidentRecord};
 use opentelemetry_proto::tonic::resource::v1::Resource;
+use rule_engine::rule::{Evidence, Severity};
 use tracing::{error, info, warn};
 
-/// The target of these lines. `log.incidents` switches it on and off, independent of `log.level`.
+/// The target of these lines. `log.incidents` switches this target on and off, independent of `log.level`.
 pub(crate) const TARGET: &str = "gcwatch::incidents";
 
 /// Logs a change, unless it is only a refresh.
@@ -39,7 +39,8 @@ pub(crate) fn write(notice: &IncidentNotice, resource: &Resource, wall: Wall) {
     let ended = matches!(notice.change, IncidentChange::Ended(_));
     let lasted = ended.then(|| lasted(notice)).flatten();
     let ending = record.ending.map(|ending| ending.name());
-    // The remedy and the evidence are on the page of the process and in the record. The line only has to lead there.
+    // The remedy and the evidence are on the page of the process and in the record. The line only has to lead the
+    // reader to them.
     let cause = record
         .causes
         .first()
@@ -74,7 +75,7 @@ pub(crate) fn write(notice: &IncidentNotice, resource: &Resource, wall: Wall) {
     }
 }
 
-/// Returns the duration of an incident, for display.
+/// Returns the duration of an incident, for display, or `None` if the incident is open.
 fn lasted(notice: &IncidentNotice) -> Option<String> {
     let incident = notice.change.incident();
     let ns = incident.lasted_ns(incident.ended?);

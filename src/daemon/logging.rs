@@ -6,16 +6,17 @@
 //!           '-> span layer       (INFO, own only)                             -> opentelemetry-otlp: spans
 //! ```
 //!
-//! Log records and spans pass through the SDK's batch processors and `opentelemetry-otlp`, over the connections for the
-//! data of processes (`delivery::otlp`): the same endpoint, protocol, TLS, headers and proxy, including their reloads.
-//! The daemon's own metrics do not: they are the metrics of `/metrics`, sent by the client for the data of processes.
+//! Log records and spans pass through the SDK's batch processors and `opentelemetry-otlp`. They use the connections for
+//! the data of processes (`delivery::otlp`), with the same endpoint, protocol, TLS, headers and proxy, including their
+//! reloads. The daemon's own metrics do not pass through the SDK: the client for the data of processes sends the
+//! metrics of `/metrics`.
 //!
-//! * **No feedback.** Only targets below `gcwatch` are exported, and never `gcwatch::export`: a receiver that is down
-//!   must not cause telemetry about itself, and neither must the libraries that send (h2, hyper, tonic, reqwest,
-//!   opentelemetry). Incidents are not exported either, because each is already a log record of its process.
+//! * **No feedback.** Only targets below `gcwatch` are exported, and never `gcwatch::export`: neither a receiver that
+//!   is down nor the libraries that send (h2, hyper, tonic, reqwest, opentelemetry) may cause telemetry about
+//!   themselves. Incidents are not exported either, because each incident is already a log record of its process.
 //! * **No waiting for a reader.** The daemon's lines, including panic messages, pass through a bounded queue to a
 //!   thread that writes them ([`queue`]). Commands that end by themselves write directly.
-//! * **No hanging.** Batch processors block their own threads; they are shut down with the exporter, within its
+//! * **No hanging.** Batch processors block only their own threads. The exporter shuts them down within its own
 //!   deadline.
 //! * **Cost.** One thread for log records (on by default) and one for spans (off by default). A debug build without
 //!   processes takes 24.0 MB (VmRSS) and 2 threads without own telemetry, 24.6 MB and 3 threads with log records, and
@@ -70,7 +71,7 @@ fn filter(options: &LogOptions) -> EnvFilter {
 ///
 /// # Errors
 ///
-/// The process already has a logger.
+/// Returns an error if the process already has a logger.
 pub fn begin(options: &LogOptions, own: &SelfTelemetryOptions) -> anyhow::Result<()> {
     let (subscriber, _level) = subscriber(options, own, BoxMakeWriter::new(std::io::stderr), None)?;
     Ok(subscriber.try_init()?)
@@ -80,7 +81,7 @@ pub fn begin(options: &LogOptions, own: &SelfTelemetryOptions) -> anyhow::Result
 ///
 /// # Errors
 ///
-/// The process already has a logger, or no tokio runtime is active.
+/// Returns an error if the process already has a logger, or no tokio runtime is active.
 pub fn begin_queued(
     options: &LogOptions,
     own: &SelfTelemetryOptions,
@@ -95,8 +96,8 @@ pub fn begin_queued(
     Ok(level)
 }
 
-/// Builds the layers. Spans that no layer wants must cost nothing, because the libraries that send create one for each
-/// frame.
+/// Builds the layers. Spans that no layer wants must cost nothing, because the libraries that send create a span for
+/// each frame.
 fn subscriber(
     options: &LogOptions,
     own: &SelfTelemetryOptions,
@@ -137,7 +138,8 @@ mod tests {
 
     /// Scenario: the daemon's own logs and spans are exported, or not; a library creates a span for each frame that it
     /// sends.
-    /// Guarantee: the level of the library's span is enough to disable it.
+    /// Guarantee: the span of the library is disabled, a span of the daemon at level INFO is enabled, and INFO is the
+    /// most detailed level in use.
     #[test]
     fn spans_of_libraries_are_disabled() {
         let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();

@@ -1,4 +1,4 @@
-//! Where the pipeline's data goes: the OTLP client and the receivers of alerts.
+//! Passes the data of the pipeline to the OTLP client and to the receivers of alerts.
 
 use std::sync::Arc;
 
@@ -12,25 +12,25 @@ use base::time::Wall;
 use delivery::alerts::{IncidentNotice, Notices, Notifier, subject};
 use delivery::otlp::Exporter;
 use evidence::store::Store;
-use gc_rules::incident::{IncidentChange, IncidentRecord, key_of_record};
 use gc_telemetry::anomaly::log_record;
 use gc_telemetry::incident::incident_record;
-use gc_telemetry::spans::Encoded;
+use gc_telemetry::spans::EncodedSpans;
+use incidents::{IncidentChange, IncidentRecord, key_of_record};
 use kubernetes::Events;
 
-/// Gives spans and metrics to the exporter, alerts to the notifier.
+/// An outlet that sends spans and metrics to the exporter, and alerts to the notifier.
 #[derive(Debug)]
 pub(crate) struct DeliveryOutlet {
     pub(crate) exporter: Exporter,
     pub(crate) notifier: Notifier,
-    /// Where evidence is kept outside of the host.
+    /// Store that keeps evidence outside the host; `None` if evidence stays on the host.
     pub(crate) store: Option<Store>,
-    /// Creates Kubernetes Events on pods, where that is switched on.
+    /// Creates Kubernetes Events on pods; `None` if disabled.
     pub(crate) events: Option<Events>,
 }
 
 impl DeliveryOutlet {
-    /// Stores the record of an incident that has evidence, when it begins, gains some or ends.
+    /// Stores the record of an incident with evidence when the incident starts, gets evidence or ends.
     fn store(&self, notice: &IncidentNotice, resource: &Origin, wall: Wall) {
         let Some(store) = &self.store else { return };
         let changes_evidence = matches!(
@@ -45,7 +45,7 @@ impl DeliveryOutlet {
         if record.evidence.is_empty() {
             return;
         }
-        // A record of strings and numbers always has a form in JSON.
+        // A record of strings and numbers can always be serialized as JSON.
         if let Ok(mut bytes) = serde_json::to_vec_pretty(&record) {
             bytes.push(b'\n');
             store.store_bytes(key_of_record(&record.id), bytes);
@@ -54,7 +54,7 @@ impl DeliveryOutlet {
 }
 
 impl Outlet for DeliveryOutlet {
-    fn spans(&self, resource: &Arc<Origin>, spans: Encoded) {
+    fn spans(&self, resource: &Arc<Origin>, spans: EncodedSpans) {
         let count = spans.count();
         self.exporter.encoded_spans(resource, spans.into_fields(), count);
     }

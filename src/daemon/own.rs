@@ -1,4 +1,4 @@
-//! The daemon's own health: as metrics, the same over OTLP and at `/metrics`, and as the record of `/api/v1/self`.
+//! The daemon's own health: as metrics over OTLP and at `/metrics`, and as the record of `/api/v1/self`.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
@@ -28,20 +28,20 @@ use gc_telemetry::definition::own as row;
 use gc_telemetry::definition::resource::HOST_NAME;
 use gc_telemetry::snapshot::{MetricSnapshot, Number, seconds, text, whole};
 use kubernetes::{self, Events, Pods, StatsNow};
-use targets::Alive;
+use targets::Heartbeats;
 use targets::guard::Guard;
 use web::{PartAge, Views as _, WatcherInfo};
 
-/// Reloads, by outcome.
+/// Number of reloads, by outcome.
 #[derive(Debug, Default)]
 pub struct Reloads {
-    /// The new configuration is in force.
+    /// Reloads after which the new configuration is in force.
     pub accepted: AtomicU64,
-    /// It was invalid, and the previous one stayed in force.
+    /// Reloads with an invalid configuration; the previous configuration stayed in force.
     pub refused: AtomicU64,
 }
 
-/// How often the daemon itself stalled, and for how long in all.
+/// Number and total duration of the daemon's own stalls.
 #[derive(Debug, Default)]
 pub struct StallCounts {
     count: AtomicU64,
@@ -49,7 +49,7 @@ pub struct StallCounts {
 }
 
 impl StallCounts {
-    /// How often, and nanoseconds in all.
+    /// Returns the number of stalls and their total duration in nanoseconds.
     fn now(&self) -> (u64, u64) {
         (
             self.count.load(Ordering::Relaxed),
@@ -64,7 +64,7 @@ impl StallCounts {
     }
 }
 
-/// The parts whose counters are reported.
+/// The parts of the daemon whose counters are reported.
 #[derive(Debug, Clone)]
 pub struct Sources {
     /// Observes processes.
@@ -74,43 +74,44 @@ pub struct Sources {
     /// Sends alerts.
     pub notifier: Notifier,
     pub rules: Arc<RuleFiles>,
-    /// Kubernetes Events on pods; `None`: switched off.
+    /// Kubernetes Events on pods; `None` if disabled.
     pub events: Option<Events>,
-    /// The pods of this node.
+    /// Pods on this node.
     pub pods: Arc<Pods>,
-    /// The requests to Kubernetes.
+    /// Statistics of the requests to Kubernetes.
     pub pods_stats: Arc<kubernetes::Stats>,
 }
 
 /// The daemon's own metrics.
 #[derive(Debug)]
-pub struct Own {
+pub struct OwnMetrics {
     resource: Arc<Origin>,
-    /// Earlier than it was, once the wall clock was set back: no total begins after it was read.
+    /// Start of all totals. The start moves back if the wall clock is set back, so that no total starts after the time
+    /// at which it is read.
     start_unix_ns: AtomicU64,
     pub(super) sources: Sources,
-    /// Counted by the daemon itself.
+    /// Reloads of the daemon.
     pub reloads: Reloads,
-    /// Noticed by the daemon itself.
+    /// Stalls of the daemon.
     pub stalls: StallCounts,
-    /// What only `run` has.
+    /// Parts that exist only in `run`.
     pub run: OnceLock<RunParts>,
-    /// Bursts for incidents.
+    /// Statistics of bursts for incidents.
     pub(super) bursts: Arc<BurstStats>,
 }
 
-/// The parts that a command has which runs until it is stopped.
+/// Parts of a command that runs until it is stopped.
 #[derive(Debug, Clone)]
 pub struct RunParts {
-    /// The guard of its sessions.
+    /// Guard of the sessions.
     pub guard: Guard,
     pub log: LogQueue,
-    /// When the parts that read were alive last.
-    pub alive: Arc<Alive>,
+    /// Liveness of the parts that read.
+    pub alive: Arc<Heartbeats>,
 }
 
-impl Own {
-    /// The metrics of a daemon that started at `start_unix_ns`.
+impl OwnMetrics {
+    /// Creates the metrics of a daemon that started at `start_unix_ns`.
     pub fn new(resource: Arc<Origin>, start_unix_ns: u64, sources: Sources) -> Self {
         Self {
             resource,
@@ -128,7 +129,7 @@ impl Own {
     }
 
     fn targets(&self, sheet: &mut MetricSnapshot) {
-        let records = Records::of(&self.sources.pipeline);
+        let records = Records::new(&self.sources.pipeline);
         sheet.put(&row::TARGETS, by(&row::STATE, records.states()));
         let not_attached = records.not_attached().into_iter().map(|(group, count)| {
             let mut attributes = vec![text(&row::REASON, &group.reason)];
@@ -160,7 +161,7 @@ impl Own {
         sheet.put_one(&row::STALL_DURATION, Some(seconds(stalled_ns)));
     }
 
-    /// Nothing where incidents have no bursts and had none.
+    /// Adds the numbers of bursts, unless bursts for incidents are disabled and no incident has requested one.
     fn bursts(&self, sheet: &mut MetricSnapshot) {
         if !self.bursts.is_known() {
             return;
@@ -175,15 +176,15 @@ impl Own {
         sheet.put(&row::BURSTS, points);
     }
 
-    /// Nothing where incidents are not recorded.
+    /// Adds the numbers of incident recordings, unless incidents are not recorded.
     fn black_box(&self, sheet: &mut MetricSnapshot) {
-        let Some(files) = Records::of(&self.sources.pipeline).black_box_files() else {
+        let Some(files) = Records::new(&self.sources.pipeline).black_box_files() else {
             return;
         };
         sheet.put(&row::RECORDINGS, by(&row::OUTCOME, files.counts()));
     }
 
-    /// Nothing where evidence stays on the host.
+    /// Adds the metrics of the store for evidence, unless evidence stays on the host.
     fn store(&self, sheet: &mut MetricSnapshot) {
         let Some(store) = self.sources.pipeline.store() else {
             return;
@@ -194,7 +195,7 @@ impl Own {
         sheet.put_one(&row::STORE_SIZE, Some(whole(bytes)));
     }
 
-    /// Nothing without Kubernetes.
+    /// Adds the metrics of Kubernetes Events and of pods, if gcwatch uses Kubernetes.
     fn pods(&self, sheet: &mut MetricSnapshot) {
         if let Some(events) = &self.sources.events {
             sheet.put(&row::POD_EVENTS_CREATED, by(&row::OUTCOME, events.counts().now()));
@@ -226,7 +227,7 @@ impl Own {
     }
 }
 
-impl WatcherInfo for Own {
+impl WatcherInfo for OwnMetrics {
     fn parts(&self) -> Vec<PartAge> {
         let now = Instant::now();
         let parts = self.run.get();
@@ -253,13 +254,13 @@ impl WatcherInfo for Own {
     }
 
     fn rule_files(&self) -> serde_json::Value {
-        // Strings and lists of strings always have a form in JSON.
+        // Strings and lists of strings can always be serialized as JSON.
         serde_json::to_value(self.sources.rules.status()).unwrap_or_default()
     }
 
     fn watcher(&self, now_unix_ns: u64) -> WatcherRecord {
         let sources = &self.sources;
-        let (records, counts) = (Records::of(&sources.pipeline), sources.pipeline.counts());
+        let (records, counts) = (Records::new(&sources.pipeline), sources.pipeline.counts());
         let targets = records.targets();
         let (stalls, stalled_ns) = self.stalls.now();
         let limits = [
@@ -298,7 +299,7 @@ impl WatcherInfo for Own {
     }
 }
 
-/// The counters of notifications.
+/// Adds the counters of notifications.
 fn notifications(stats: &[(String, ReceiverStats)], sheet: &mut MetricSnapshot) {
     let receivers: Vec<(KeyValue, &ReceiverStats)> = stats
         .iter()
@@ -316,19 +317,19 @@ fn notifications(stats: &[(String, ReceiverStats)], sheet: &mut MetricSnapshot) 
 
 type Points = Vec<(Vec<KeyValue>, Number)>;
 
-/// A point for each value of an attribute.
+/// Returns a point for each value of an attribute.
 fn by<V: AsRef<str>>(attribute: &'static Attribute, counts: impl IntoIterator<Item = (V, u64)>) -> Points {
     let point = |(value, count): (V, u64)| (vec![text(attribute, value.as_ref())], whole(count));
     counts.into_iter().map(point).collect()
 }
 
-/// A point for each of these.
+/// Returns a point for each element.
 fn each<S>(all: &[(KeyValue, &S)], value: fn(&S) -> u64) -> Points {
     let point = |(of, stats): &(KeyValue, &S)| (vec![of.clone()], whole(value(stats)));
     all.iter().map(point).collect()
 }
 
-/// A point for each of these and each value of an attribute.
+/// Returns a point for each element and each value of an attribute.
 fn each_by<S, const N: usize>(
     all: &[(KeyValue, &S)],
     attribute: &'static Attribute,
@@ -341,11 +342,11 @@ fn each_by<S, const N: usize>(
     points.collect()
 }
 
-/// The counters of the OTLP client; nothing for a signal that is not exported.
+/// Adds the counters of the OTLP client, except for signals that are not exported.
 fn exports(stats: &Stats, sheet: &mut MetricSnapshot) {
     let signals: Vec<(KeyValue, &SignalStats)> = Signal::ALL
         .iter()
-        .map(|signal| (text(&row::SIGNAL, signal.name()), stats.of(*signal)))
+        .map(|signal| (text(&row::SIGNAL, signal.name()), stats.get(*signal)))
         .filter(|(_, stats)| stats.configured)
         .collect();
     let each = |value: fn(&SignalStats) -> u64| each(&signals, value);

@@ -2,13 +2,14 @@
 
 use base::time::Wall;
 use delivery::alerts::{IncidentNotice, subject};
-use gc_rules::incident::{IncidentChange, IncidentRecord};
-use gc_rules::rule::Severity;
 use gc_telemetry::value::text;
+use incidents::{IncidentChange, IncidentRecord};
 use kubernetes::{EventPod, PodEvent};
 use opentelemetry_proto::tonic::resource::v1::Resource;
+use rule_engine::rule::Severity;
 
-/// Returns the event of a change, or `None` if the process is not in a known pod or the change is not worth an event.
+/// Returns the event of a change. Returns `None` if the process is not in a known pod, if the incident does not notify,
+/// or if the change is only an explanation, evidence or a refresh.
 pub(crate) fn event(notice: &IncidentNotice, resource: &Resource, wall: Wall) -> Option<PodEvent> {
     let incident = notice.change.incident();
     let attribute = |name: &str| text(&resource.attributes, name);
@@ -44,7 +45,8 @@ pub(crate) fn event(notice: &IncidentNotice, resource: &Resource, wall: Wall) ->
     })
 }
 
-/// Returns an RFC 3339 time without the fraction of the second, which the times of events do not have.
+/// Returns an RFC 3339 time without the fraction of the second, because the times of events have no fraction. Returns
+/// `None` if the text is not a time.
 fn seconds(time: &str) -> Option<String> {
     let time: jiff::Timestamp = time.parse().ok()?;
     Some(time.strftime("%Y-%m-%dT%H:%M:%SZ").to_string())
@@ -58,12 +60,12 @@ mod tests {
 
     use super::*;
 
-    /// Scenario: an incident begins and ends, in a known pod and in no pod.
-    /// Guarantee: there is an event with the figures when it begins and when it ends, each with its own name and a time in
-    /// whole seconds; a grave incident is a warning; without a pod there is no event.
+    /// Scenario: an incident starts and ends, first in a known pod, then without a pod.
+    /// Guarantee: the start and the end each create an event with the figures, a separate name and a time in whole
+    /// seconds. An event is a warning only if its incident is severe. Without a pod there is no event.
     #[test]
     fn incident_is_an_event_of_its_pod() {
-        let changes = gc_rules::incident::sample(Wall::UNIX.moment(1_800_000_000_123_000_000));
+        let changes = incidents::sample(Wall::UNIX.moment(1_800_000_000_123_000_000));
         let names = ["k8s.namespace.name", "k8s.pod.name", "k8s.pod.uid"];
         let attributes = names.map(|name| key_value(name, Value::StringValue(name.to_owned())));
         let resource = Resource {
@@ -73,7 +75,7 @@ mod tests {
         let notice = |change| IncidentNotice {
             run: RunKey { pid: 7, start_time: 1 },
             process: "shop".into(),
-            share: gc_rules::incident::Share {
+            share: incidents::QuotaOwner {
                 tenant: "shop".into(),
                 service: "shop".into(),
             },
@@ -86,7 +88,7 @@ mod tests {
             .collect();
         let (first, last) = (events.first().unwrap(), events.last().unwrap());
         assert_eq!((first.reason, last.reason), ("GcIncident", "GcIncidentEnded"));
-        // The sample is for information.
+        // The severity of the sample is `info`.
         assert!(!first.is_warning && !last.is_warning && first.id != last.id);
         let mut grave = (**changes[0].incident()).clone();
         grave.severity = Severity::Error;

@@ -9,10 +9,10 @@ use tracing::{error, info, warn};
 use crate::pipeline::Pipeline;
 use base::clock::now_unix_ns;
 use base::time::rfc3339;
-use config::file::{READ_WITHIN, Watch};
+use config::file::{READ_TIMEOUT, Watch};
 use config::options::RuleSources;
 use config::rule_files;
-use rule_language::load::{self, Loaded, SourceFile};
+use rule_language::load::{self, LoadedRules, SourceFile};
 use targets::{FileReading, or_pending};
 
 use targets::host;
@@ -20,16 +20,17 @@ use targets::host;
 /// State of the rule files.
 #[derive(Debug, Clone, Default, Serialize)]
 pub struct RuleStatus {
-    /// The files that were read last, by their names.
+    /// Names of the files that were read last.
     pub files: Vec<String>,
-    /// `ok`, or `err` if the files are invalid and the previous rules are in force.
+    /// `ok`, or `err` if the files are invalid or cannot be read and the previous rules are in force; empty before the
+    /// first read.
     pub health: &'static str,
     pub errors: Vec<String>,
     /// Warnings about the rules in force.
     pub warnings: Vec<String>,
-    /// Time at which the rules in force were read, in RFC 3339.
+    /// Time at which the rules in force were read, in RFC 3339; `None` if no files have been valid yet.
     pub loaded: Option<String>,
-    /// The same time, in Unix nanoseconds.
+    /// Time at which the rules in force were read, in Unix nanoseconds; `None` if no files have been valid yet.
     #[serde(skip)]
     pub loaded_unix_ns: Option<u64>,
     /// Number of reloads that were applied.
@@ -52,7 +53,7 @@ struct Texts {
 #[derive(Debug, Default)]
 pub struct RuleFiles {
     status: Mutex<RuleStatus>,
-    /// The contents of the last read, so that equal contents do not count as a change.
+    /// The contents that were read last, so that equal contents do not count as a change.
     last: Mutex<Option<Texts>>,
     reading: FileReading,
 }
@@ -70,9 +71,9 @@ impl RuleFiles {
         self.status.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Reads the files for the first time. If they are invalid, there are no previous rules. In that case the shipped
-    /// rules are in force until the files are valid, provided that they are configured. The daemon starts in any case.
-    /// The errors are logged by the [`reload`](Self::reload) that follows once the daemon logs.
+    /// Reads the files for the first time. If the files are invalid, there are no previous rules: the shipped rules are
+    /// in force until the files are valid, provided that the shipped rules are configured. The daemon starts in any
+    /// case. The errors are logged by the [`reload`](Self::reload) that follows once the daemon logs.
     pub async fn begin(&self, sources: &RuleSources, pipeline: &Pipeline) {
         if self.read(sources, pipeline, true).await.is_ok() || !sources.shipped {
             return;
@@ -102,7 +103,7 @@ impl RuleFiles {
 
     async fn read(&self, sources: &RuleSources, pipeline: &Pipeline, first: bool) -> Result<(), Vec<String>> {
         let (of, known) = (sources.clone(), self.last().clone());
-        let read = self.reading.within(READ_WITHIN, move || {
+        let read = self.reading.within(READ_TIMEOUT, move || {
             let texts = texts(&of);
             if known.is_some_and(|known| known == texts) {
                 return None;
@@ -144,7 +145,7 @@ impl RuleFiles {
             Ok(loaded) => {
                 let now = now_unix_ns();
                 let late = loaded.expired(now).map(ToString::to_string).collect::<Vec<_>>();
-                let Loaded { rules, warnings, .. } = loaded;
+                let LoadedRules { rules, warnings, .. } = loaded;
                 status.health = "ok";
                 status.errors.clear();
                 status.warnings = warnings.iter().map(ToString::to_string).chain(late).collect();
@@ -169,7 +170,7 @@ impl RuleFiles {
     }
 }
 
-/// Awaits changes of rule files, and files that are added to or removed from folders.
+/// A watch for changes of rule files, and for files that are added to or removed from folders.
 #[derive(Debug, Default)]
 pub(crate) struct RuleWatch {
     paths: Vec<PathBuf>,
@@ -189,7 +190,7 @@ impl RuleWatch {
             return;
         }
         let paths = self.paths.clone();
-        match self.reading.within(READ_WITHIN, || Watch::new(paths)).await {
+        match self.reading.within(READ_TIMEOUT, || Watch::new(paths)).await {
             Ok(watch) => {
                 if let Some(error) = watch.degraded() {
                     warn!("checking the rule files periodically, because the system does not report changes: {error}");

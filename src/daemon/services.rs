@@ -1,4 +1,4 @@
-//! The parts that the commands share: pipeline, delivery, rules, own metrics, listener.
+//! The parts that several commands share: pipeline, delivery, rules, own metrics, listener.
 
 mod kept;
 
@@ -16,12 +16,12 @@ use tokio::task::JoinHandle;
 use tokio::time::Instant;
 use tracing::{info, warn};
 
-use self::kept::Kept;
+use self::kept::StateContents;
 use crate::daemon::bursts::Bursts;
 use crate::daemon::history_keeping::HistoryKeeping;
 use crate::daemon::incident_file::IncidentFile;
 use crate::daemon::outlet::DeliveryOutlet;
-use crate::daemon::own::{Own, RunParts, Sources};
+use crate::daemon::own::{OwnMetrics, RunParts, Sources};
 use crate::daemon::rules::RuleFiles;
 use crate::daemon::stall::Stalls;
 use crate::daemon::state::StateDirectory;
@@ -31,8 +31,8 @@ use base::run_key::RunKey;
 use config::options::Options;
 use delivery::alerts::Notifier;
 use delivery::alerts::settings::AlertSettings;
-use delivery::otlp::stats::{Lost, SignalStats};
-use delivery::otlp::{Exporter, Note, Running};
+use delivery::otlp::stats::{LostItems, SignalStats};
+use delivery::otlp::{Exporter, Note, RunningExport};
 use evidence::black_box::BlackBox;
 use evidence::store::Store;
 use gc_telemetry::definition::resource::HOST_NAME;
@@ -41,19 +41,19 @@ use targets::BlackBoxes;
 use targets::host::{clocks, now};
 use web::{PartAge, Server, Site, WatcherInfo as _};
 
-/// Limit on flushing the queues at shutdown.
+/// Timeout for flushing the queues at shutdown.
 const FLUSH: Duration = Duration::from_secs(4);
 
-/// gcwatch is behind from then on: streams are read several times a second.
+/// Reading delay above which the daemon counts as behind. Streams are read several times per second.
 const BEHIND: Duration = Duration::from_secs(5);
 
-/// Limit on completing the recordings of incidents.
+/// Timeout for completing the recordings of incidents.
 const COMPLETE: Duration = Duration::from_secs(1);
 
-/// Limit on open requests to the listener after that.
+/// Timeout for open requests to the listener, after the queues are flushed.
 const CLOSE_WEB: Duration = Duration::from_secs(1);
 
-/// The pipeline with everything that exports and shows its data: what `run`, `replay` and `demo` have in common.
+/// The pipeline and all parts that export and show its data, as shared by `run`, `replay` and `demo`.
 #[derive(Debug)]
 pub struct Services {
     /// Observes processes.
@@ -62,44 +62,46 @@ pub struct Services {
     pub exporter: Exporter,
     /// Sends alerts.
     pub notifier: Notifier,
-    running: Running,
-    pub(super) own: Arc<Own>,
+    running: RunningExport,
+    pub(super) own: Arc<OwnMetrics>,
     export_own_metrics: bool,
     ready: Arc<AtomicBool>,
     web: Option<(watch::Sender<bool>, JoinHandle<io::Result<()>>)>,
     address: Option<SocketAddr>,
-    /// What outlives this daemon; nobody else uses the directory meanwhile.
+    /// State that outlives this daemon; `None` if state is kept in memory only. No other process uses the directory at
+    /// the same time.
     state: Option<(StateDirectory, IncidentFile)>,
     history: Arc<HistoryKeeping>,
-    /// Records severe incidents.
+    /// Records severe incidents; `None` if incidents are not recorded.
     black_box: Option<BlackBox>,
-    /// Keeps evidence outside of the host.
+    /// Keeps evidence outside the host; `None` if evidence stays on the host.
     store: Option<Store>,
-    /// The bursts that incidents ask for.
+    /// Bursts that incidents request.
     pub(super) bursts: Arc<Bursts>,
-    /// What the opening found, for the log, which begins later.
+    /// Notes from opening the parts, for the log, which starts later.
     notes: Vec<Note>,
 }
 
-/// What became of what was given for export.
+/// Losses and leftovers of the export.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct Ended {
-    /// Lost because the daemon ended.
-    pub lost: Lost,
-    /// Dropped, or rejected by a receiver, before that.
-    pub before: Lost,
-    /// On disk, for the next daemon.
-    pub kept: Lost,
+pub struct ExportLosses {
+    /// Items lost at shutdown.
+    pub lost: LostItems,
+    /// Items that were dropped, or rejected by a receiver, before the shutdown.
+    pub before: LostItems,
+    /// Items on disk, for the next daemon.
+    pub kept: LostItems,
 }
 
 impl Services {
-    /// Begins to listen and to export.
+    /// Starts to listen and to export.
     ///
     /// # Errors
     ///
-    /// When the address is in use, or a receiver's settings cannot be used (a certificate that cannot be read).
+    /// Returns an error if the address is in use, or the settings of a receiver cannot be used, for example because a
+    /// certificate cannot be read.
     pub async fn open(options: &Options) -> anyhow::Result<Self> {
-        // The address first: a second daemon that was started by mistake stops here.
+        // Bind the address first, so that a second daemon that was started by mistake stops here.
         let listener = match options.listen {
             Some(address) => {
                 let listener = web::listen(address).await?;
@@ -111,10 +113,10 @@ impl Services {
         let mut otlp = options.otlp.clone();
         let mut notes = Vec::new();
         let kept = match &options.state_directory {
-            Some(path) => Kept::open(path, options, &mut notes).await,
-            None => Kept::default(),
+            Some(path) => StateContents::open(path, options, &mut notes).await,
+            None => StateContents::default(),
         };
-        let Kept {
+        let StateContents {
             state,
             marks,
             left,
@@ -158,7 +160,7 @@ impl Services {
         if let (Some((_, incidents)), Some(left)) = (&state, left) {
             notes.extend(incidents.resume(left, &pipeline, &notifier, now()));
         }
-        let own = Arc::new(Own::new(
+        let own = Arc::new(OwnMetrics::new(
             resource,
             now_unix_ns(),
             Sources {
@@ -181,7 +183,7 @@ impl Services {
         let ready = Arc::new(AtomicBool::new(false));
         let web = listener.map(|listener| {
             let mut site = Site::new(
-                Arc::new(Records::of(&pipeline)),
+                Arc::new(Records::new(&pipeline)),
                 Arc::clone(&own) as Arc<dyn web::WatcherInfo>,
                 Arc::clone(&ready),
             );
@@ -212,7 +214,7 @@ impl Services {
         })
     }
 
-    /// Logs what the opening found.
+    /// Logs the notes from opening the parts.
     pub fn log_notes(&self) {
         for Note { is_warning, text } in &self.notes {
             if *is_warning {
@@ -223,33 +225,34 @@ impl Services {
         }
     }
 
-    /// The address of the listener, with the port that the system chose for port 0.
+    /// Returns the address of the listener, with the port that the system chose for port 0, or `None` if the listener
+    /// is disabled.
     pub fn address(&self) -> Option<SocketAddr> {
         self.address
     }
 
-    /// Where the last seconds of each stream are kept.
+    /// Returns the buffers with the last seconds of each stream, or `None` if incidents are not recorded.
     pub(super) fn black_boxes(&self) -> Option<Arc<BlackBoxes>> {
         self.black_box.as_ref().map(BlackBox::boxes)
     }
 
-    /// Where severe incidents are recorded; `None`: they are not.
+    /// Returns the folder of incident recordings, or `None` if incidents are not recorded.
     pub fn black_box_folder(&self) -> Option<&Path> {
         self.black_box.as_ref().map(|black_box| black_box.files().folder())
     }
 
-    /// The daemon's own resource.
+    /// Returns the daemon's own resource.
     pub fn own_resource(&self) -> Arc<Origin> {
         self.own.resource()
     }
 
-    /// What is reported of the parts that only `run` has.
+    /// Sets the parts that only `run` has, so that they are reported.
     pub fn set_run_parts(&self, parts: RunParts) {
-        // They are set once.
+        // Only the first call has an effect.
         let _set_already = self.own.run.set(parts);
     }
 
-    /// A second passed: the rules learn it, and whether gcwatch itself stalled.
+    /// Advances the rules, and checks whether gcwatch itself stalled. Called once per second.
     pub(super) fn tick(&self, stalls: &mut Stalls) {
         let (now, clocks) = (Instant::now(), clocks());
         let alive = self.own.run.get().map(|run| &run.alive);
@@ -262,7 +265,7 @@ impl Services {
                 length.as_secs_f64()
             );
         }
-        // Without one, a command that reads by itself.
+        // A command without run parts reads its input itself, so gcwatch is never behind.
         let behind = alive.map_or(Duration::ZERO, |alive| alive.behind(now));
         self.pipeline.tick(clocks, behind);
         self.bursts.tick(
@@ -277,18 +280,20 @@ impl Services {
         }
     }
 
-    /// Ends the burst that runs, so that its process is as it was.
+    /// Stops the burst in progress, so that its process returns to normal. The returned task waits up to `within` for
+    /// the end of the burst.
     pub(super) fn end_bursts(&self, within: Duration) -> JoinHandle<()> {
         let bursts = Arc::clone(&self.bursts);
         tokio::task::spawn_blocking(move || bursts.stop(within))
     }
 
-    /// Each part that must be alive, and how long ago it was.
+    /// Returns each part that must be alive, with the time since its last report.
     pub(super) fn live_parts(&self) -> Vec<PartAge> {
         self.own.parts()
     }
 
-    /// A part whose task has ended, though it must not.
+    /// Returns the name of a part whose task has ended although it must run until shutdown, or `None` if there is no
+    /// such part.
     pub(super) fn failed_part(&self) -> Option<&'static str> {
         if self.running.has_failed() {
             Some("the exporter")
@@ -301,18 +306,18 @@ impl Services {
         }
     }
 
-    /// What `/readyz` reports from now on.
+    /// Sets the state that `/readyz` reports.
     pub fn set_ready(&self, ready: bool) {
         self.ready.store(ready, Ordering::Release);
     }
 
-    /// Exports the metrics of all runs and the daemon's own.
+    /// Exports the metrics of all runs and the daemon's own metrics.
     pub fn export_metrics(&self, now_unix_ns: u64) {
         self.pipeline.export_metrics(now_unix_ns);
         self.export_own(now_unix_ns);
     }
 
-    /// Exports the metrics of one of `shares` parts of the runs, with the first part the daemon's own.
+    /// Exports the metrics of one of `shares` parts of the runs, and with the first part also the daemon's own metrics.
     pub(super) fn export_share(&self, share: u32, shares: u32, now_unix_ns: u64) {
         self.pipeline.export_share(share, shares, now_unix_ns);
         if share == 0 {
@@ -327,7 +332,7 @@ impl Services {
         }
     }
 
-    /// Applies new options; where one cannot be used, nothing changes.
+    /// Applies new options. If an option cannot be used, nothing changes.
     pub(super) fn reconfigure(&mut self, options: &Options) -> anyhow::Result<()> {
         self.reconfigure_receivers(options)?;
         self.pipeline.reconfigure(options.pipeline.clone());
@@ -343,15 +348,15 @@ impl Services {
             .reconfigure(&with_store(&options.alerts, self.store.as_ref()))
             .context("the receivers stay unchanged")?;
         if let Err(error) = self.exporter.reconfigure(&options.otlp) {
-            // Its settings were valid a moment ago.
+            // These settings were valid before.
             let _restored = self.notifier.reconfigure(&alerts);
             return Err(error).context("the receivers stay unchanged");
         }
         Ok(())
     }
 
-    /// Open incidents go on with the next daemon, where it will find them; else receivers are notified that nobody
-    /// watches any more. Whether they are left to it.
+    /// Leaves open incidents to the next daemon if the next daemon will find the state directory. Otherwise notifies
+    /// receivers that the processes are no longer monitored. Returns whether the incidents were left.
     async fn leave_incidents(&self) -> bool {
         match &self.state {
             Some((state, incidents)) if !state.goes_with_pod() => {
@@ -369,8 +374,8 @@ impl Services {
         }
     }
 
-    /// Sends what is queued, then closes. Returns what was lost and what waits on disk, by signal.
-    pub async fn close(self) -> Ended {
+    /// Sends queued data, then closes. Returns the lost items and the items that wait on disk, by signal.
+    pub async fn close(self) -> ExportLosses {
         self.set_ready(false);
         let are_left = self.leave_incidents().await;
         self.export_metrics(now_unix_ns());
@@ -378,11 +383,11 @@ impl Services {
             self.history.close(&self.pipeline).await;
         }
         if let Some(black_box) = self.black_box.clone() {
-            // It waits for a disk.
+            // This call waits for a disk.
             let stopping = tokio::task::spawn_blocking(move || black_box.stop(COMPLETE));
             let _late = tokio::time::timeout(COMPLETE, stopping).await;
         }
-        // After the recordings that were completed just now.
+        // Close the store after the black box, because some recordings were completed just now.
         let storing = async {
             if let Some(store) = &self.store {
                 let _late = tokio::time::timeout(FLUSH, store.close(FLUSH)).await;
@@ -392,7 +397,8 @@ impl Services {
             tokio::join!(self.running.shutdown(FLUSH), self.notifier.shutdown(FLUSH), storing);
         let count = kept.len() as u64;
         let is_kept = match &self.state {
-            // Also where all were sent meanwhile: the file has those that waited before.
+            // Write the file even if all changes have been sent, because the file still lists the changes that were
+            // waiting.
             Some((_, incidents)) if are_left => incidents.close(&self.pipeline, kept, FLUSH).await,
             _ => false,
         };
@@ -405,20 +411,20 @@ impl Services {
         }
         if let Some((close, served)) = self.web {
             close.send_replace(true);
-            // Connections that are still open are closed.
+            // The listener closes the connections that are still open.
             let _closed = tokio::time::timeout(CLOSE_WEB, served).await;
         }
         let stats = self.exporter.stats();
-        let of = |count: fn(&SignalStats) -> u64| Lost {
+        let of = |count: fn(&SignalStats) -> u64| LostItems {
             spans: count(&stats.traces),
             points: count(&stats.metrics),
             records: count(&stats.logs),
             profiles: count(&stats.profiles),
         };
         let all = of(|stats| stats.dropped.total() + stats.rejected);
-        Ended {
+        ExportLosses {
             lost,
-            before: Lost {
+            before: LostItems {
                 spans: all.spans.saturating_sub(lost.spans),
                 points: all.points.saturating_sub(lost.points),
                 records: all.records.saturating_sub(lost.records),
@@ -429,7 +435,7 @@ impl Services {
     }
 }
 
-/// Returns the settings of alerts with the address of evidence outside of the host.
+/// Adds the address of the store for evidence outside the host to the settings of alerts.
 fn with_store(alerts: &AlertSettings, store: Option<&Store>) -> AlertSettings {
     let mut alerts = alerts.clone();
     alerts.links.store = store.map(|store| store.base().to_string());

@@ -1,7 +1,7 @@
 //! Detects stalls of the daemon itself: stopped (SIGSTOP, a frozen cgroup), without CPU, or swapped out.
 //!
-//! Uses the monotonic clock, which pauses while the machine is suspended: all processes pause with it, and no task
-//! waited. Pure.
+//! Uses the monotonic clock, which pauses while the machine is suspended: all processes pause, too, so a suspension is
+//! not a stall. This module reads no clock.
 
 use std::time::Duration;
 
@@ -12,12 +12,13 @@ use targets::Silence;
 /// Minimum delay that counts as a stall.
 pub(crate) const STALL: Duration = Duration::from_secs(5);
 
-/// Detects stalls from the times of ticks.
+/// A detector of stalls, based on the times of ticks.
 #[derive(Debug)]
 pub(crate) struct Stalls {
     every: Duration,
     last: Instant,
-    /// Time up to which stalls were reported: the loop and the reading thread notice the same stall.
+    /// Time up to which stalls were reported. The loop and the reading thread can notice the same stall, which must be
+    /// reported once.
     reported: Instant,
 }
 
@@ -31,9 +32,9 @@ impl Stalls {
         }
     }
 
-    /// Records a tick. `silence` is the longest silence of the reading thread since the previous tick; that thread
-    /// reports as often as there are ticks. Returns the duration for which the daemon or its reading thread has stalled
-    /// since the previous tick, if there was a stall.
+    /// Records a tick. `silence` is the longest silence of the reading thread since the previous tick; the reading
+    /// thread reports as often as there are ticks. Returns the duration for which the daemon or its reading thread has
+    /// stalled since the previous tick, or `None` if there was no stall.
     pub(crate) fn tick(&mut self, now: Instant, silence: Option<Silence>) -> Option<Duration> {
         let since = now.saturating_duration_since(self.last);
         let mut stall = None;
@@ -84,9 +85,11 @@ mod tests {
         steps.iter().map(tick).collect()
     }
 
-    /// Scenario: ticks arrive every second, some of them late; then none for 76 s, which the reading thread reports one
-    /// tick later; then more ticks; then only the reading thread is silent for 20 s.
-    /// Guarantee: each stall is reported once, without the usual second; a delay of less than 5 s is not a stall.
+    /// Scenario: ticks arrive every second, some of them late. Then no tick arrives for 76 s, and later for 20 s; the
+    /// reading thread reports the same stalls one tick later. In other runs, only the loop is late, or only the reading
+    /// thread is silent.
+    /// Guarantee: each stall is reported once, without the second between two ticks; a delay of less than 5 s is not a
+    /// stall.
     #[test]
     fn stall_is_reported_once() {
         let noticed = ticks(&[

@@ -1,12 +1,12 @@
-//! The directory for state that outlives the daemon. It is created, private, and locked, so that two daemons cannot
-//! share it.
+//! The directory for state that outlives the daemon. The daemon creates the directory with mode 0700 and locks it, so
+//! that two daemons cannot share it.
 
 use std::fs::{self, DirBuilder, File, OpenOptions};
 use std::io;
 use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _, OpenOptionsExt as _};
 use std::path::Path;
 
-use processes::files::NO_SURPRISE;
+use processes::files::SAFE_OPEN_FLAGS;
 use rustix::fs::{FlockOperation, flock};
 use rustix::process::geteuid;
 
@@ -28,8 +28,8 @@ impl StateDirectory {
     ///
     /// # Errors
     ///
-    /// The directory cannot be created or written, other users may have created or can change its contents, or another
-    /// gcwatch instance uses it.
+    /// Returns an error if the directory cannot be created or written, another user owns it or can write to it, its
+    /// path is a link of another user, or another gcwatch instance uses it.
     pub(crate) fn open(path: &Path) -> io::Result<Self> {
         match DirBuilder::new().recursive(true).mode(0o700).create(path) {
             Err(error) if error.kind() != io::ErrorKind::AlreadyExists => return Err(error),
@@ -41,7 +41,7 @@ impl StateDirectory {
             .create(true)
             .truncate(false)
             .mode(0o600)
-            .custom_flags(NO_SURPRISE)
+            .custom_flags(SAFE_OPEN_FLAGS)
             .open(path.join(LOCK))?;
         match flock(&lock, FlockOperation::NonBlockingLockExclusive) {
             Ok(()) => Ok(Self {
@@ -54,8 +54,8 @@ impl StateDirectory {
         }
     }
 
-    /// Returns whether the directory is a volume that is deleted with the pod (an `emptyDir`): a clean exit is then the
-    /// end of the pod, and the next daemon finds no state.
+    /// Returns whether the directory is a volume that is deleted with the pod (an `emptyDir`). In that case, a clean
+    /// exit is the end of the pod, and the next daemon finds no state.
     pub(crate) fn goes_with_pod(&self) -> bool {
         self.goes_with_pod
     }
@@ -67,8 +67,9 @@ pub(super) fn boot_id() -> Option<String> {
     Some(id.trim().to_owned())
 }
 
-/// Checks that no other user can write to the directory. A volume of a container (a mount at exactly this path) belongs
-/// to the user that the orchestrator chose, often with mode 0777.
+/// Checks that no other user can write to the directory or owns it. A mount at exactly this path passes the check,
+/// because the orchestrator chooses the owner of a container's volume, often with mode 0777. A link of another user is
+/// refused in any case.
 fn is_own(path: &Path) -> io::Result<()> {
     let (link, there) = (fs::symlink_metadata(path)?, fs::metadata(path)?);
     let own = geteuid().as_raw();
@@ -109,7 +110,7 @@ mod tests {
 
     /// Scenario: two daemons use the same directory, one after the other and at the same time; another directory cannot
     /// be created.
-    /// Guarantee: one daemon at a time holds the directory; only its user can read it.
+    /// Guarantee: one daemon at a time holds the directory; only the user of the daemon can read the directory.
     #[test]
     fn directory_is_held_by_one_daemon_at_a_time() {
         let folder = tempfile::tempdir().unwrap();
@@ -159,8 +160,8 @@ mod tests {
         assert_eq!(fs::read_dir(foreign.with_extension("to")).unwrap().count(), 0);
     }
 
-    /// Scenario: the state of one pod is in an `emptyDir`, the state of another on the node; a third daemon runs on a
-    /// host.
+    /// Scenario: the state of one pod is in an `emptyDir`, the state of another pod is on the node; a third daemon runs
+    /// on a host.
     /// Guarantee: only the state in the `emptyDir` goes with its pod.
     #[test]
     fn empty_dir_goes_with_its_pod() {

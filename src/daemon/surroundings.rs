@@ -1,4 +1,4 @@
-//! What is known about processes from outside: the figures of their containers, and Kubernetes.
+//! Reads facts about processes from outside: the figures of their containers, and Kubernetes metadata.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -10,7 +10,7 @@ use tracing::{debug, error};
 
 use crate::daemon::Services;
 use crate::pipeline::memory_count::count_for_incidents;
-use crate::pipeline::{Measured, ObservedRun, Pipeline};
+use crate::pipeline::{ObservedRun, Pipeline, ProcessReading};
 use base::run_key::RunKey;
 use base::time::Moment;
 use kubernetes::{self, settings::Settings};
@@ -18,39 +18,42 @@ use processes::RunState;
 use processes::container::{Figures, KillCounts, ProcessScan, Reader};
 use processes::surroundings::Surroundings;
 use run::Input;
-use targets::exporting::Looks;
+use targets::exporting::Examinations;
 use targets::finalizer_cpu::FinalizerCpus;
 use targets::heap_limit::{MemoryReader, MemoryReading};
 use targets::host;
 
-/// How often the figures of processes and their containers are read.
+/// Interval between readings of the figures of processes and their containers.
 const ROUND: Duration = Duration::from_secs(15);
 
-/// A reading that takes longer hangs at one process, which is skipped until the reading returns.
-const READ_WITHIN: Duration = Duration::from_secs(30);
+/// Timeout for one reading. A reading that takes longer is assumed to hang at one process. gcwatch skips this process
+/// until the reading returns.
+const READ_TIMEOUT: Duration = Duration::from_secs(30);
 
-/// Readings that hang, at most; while there are as many, no figures are read.
+/// Maximum number of hanging readings. While this number is reached, no figures are read.
 const MAX_HUNG: usize = 8;
 
-/// When they are read first.
+/// Delay of the first reading.
 const FIRST: Duration = Duration::from_secs(2);
 
-/// A memory group that is full within this, as it grows, is read every [`LOOK`].
+/// If a memory group would be full within this time at its current growth, gcwatch reads the group every [`LOOK`].
 const RUSH: Duration = Duration::from_secs(120);
 
-/// For how long after that; and so is one with a limit after its first reading.
-const HURRY: Duration = Duration::from_secs(10);
+/// Duration of the frequent readings after a reading that shows such growth. A group with a limit is also read
+/// frequently for this duration after its first reading.
+const FAST_READING_DURATION: Duration = Duration::from_secs(10);
 
-/// How often it is looked whether a finalizer thread runs or waits, and how long its round has to take before.
+/// Interval between checks of long finalizer rounds, and minimum duration of a round before it is checked.
 const FINALIZERS: Duration = Duration::from_secs(5);
 
-/// How often it is looked whether there is a new process, or a dead one.
+/// Interval between checks for new and dead processes, between frequent readings of a group, and between checks for
+/// processes whose pages must be counted.
 const LOOK: Duration = Duration::from_secs(1);
 
-/// How long after the last reading of a process its groups may say how it died.
+/// Time after the last reading of a process during which its groups can still reveal how it died.
 const DEAD_FOR: Duration = Duration::from_secs(60);
 
-/// Follows the pods of this node for as long as the task lives; nothing waits for it.
+/// Starts a task that follows the pods on this node. No other task waits for this task.
 pub(crate) fn follow_pods(settings: Settings, services: &Services) -> JoinHandle<()> {
     let (pipeline, sources) = (services.pipeline.clone(), &services.own.sources);
     let pods = Arc::clone(&sources.pods);
@@ -69,21 +72,22 @@ pub(crate) fn follow_pods(settings: Settings, services: &Services) -> JoinHandle
     ))
 }
 
-/// Reads the memory and the container figures of every attached process, every [`ROUND`], those of a new one within a
-/// second; and what became of the groups of a process that died; and counts the pages of those whose incidents gather
-/// that. Never completes.
+/// Reads the memory and the container figures of every attached process every [`ROUND`]. New processes, and processes
+/// whose group fills quickly, are read every [`LOOK`]. Also reads the kill counts in the groups of dead processes, and
+/// counts the pages of processes whose incidents request it. Never completes.
 pub(crate) async fn measure(pipeline: Pipeline) {
     let counting = async {
         loop {
             tokio::time::sleep(LOOK).await;
-            // The kernel may block for one process, which keeps the figures of no other.
+            // The kernel can block while the pages of one process are counted. This separate loop keeps the count from
+            // delaying the figures of other processes.
             count_for_incidents(&pipeline).await;
         }
     };
     tokio::join!(figures(pipeline.clone()), finalizers(pipeline.clone()), counting);
 }
 
-/// Reads whether the finalizer threads use a CPU that have been at one round for longer than [`FINALIZERS`].
+/// Reads the CPU use of finalizer threads whose round has lasted longer than [`FINALIZERS`].
 async fn finalizers(pipeline: Pipeline) {
     let mut cpus = FinalizerCpus::default();
     let longer = u64::try_from(FINALIZERS.as_nanos()).unwrap_or(u64::MAX);
@@ -100,7 +104,7 @@ async fn finalizers(pipeline: Pipeline) {
         if long.is_empty() {
             continue;
         }
-        // A few files of each process: the kernel may block.
+        // Use a blocking thread, because the kernel can block while the files of a process are read.
         let pipeline = pipeline.clone();
         let read = spawn_blocking(move || {
             for (begun, run) in long {
@@ -113,13 +117,13 @@ async fn finalizers(pipeline: Pipeline) {
     }
 }
 
-/// A reading that has not returned, and the process that it is at.
+/// A reading that has not returned, and the process at which it hangs.
 struct Hung {
     run: Option<RunKey>,
     is_over: Box<dyn Fn() -> bool + Send>,
 }
 
-/// Returns the process that a reading is at.
+/// Locks the process that a reading is currently at.
 fn current(at: &Mutex<Option<RunKey>>) -> MutexGuard<'_, Option<RunKey>> {
     at.lock().unwrap_or_else(PoisonError::into_inner)
 }
@@ -127,8 +131,8 @@ fn current(at: &Mutex<Option<RunKey>>) -> MutexGuard<'_, Option<RunKey>> {
 async fn figures(pipeline: Pipeline) {
     let mut hung: Vec<Hung> = Vec::new();
     let mut memory = MemoryReader::default();
-    let mut looks = Looks::default();
-    let mut counts: HashMap<RunKey, Counted> = HashMap::new();
+    let mut looks = Examinations::default();
+    let mut counts: HashMap<RunKey, KillReading> = HashMap::new();
     let mut all_at = Instant::now() + FIRST;
     loop {
         tokio::time::sleep(LOOK).await;
@@ -148,20 +152,21 @@ async fn figures(pipeline: Pipeline) {
         let unexplained = pipeline.unexplained_deaths().into_iter();
         let dead = unexplained.filter_map(|run| Some((run, Arc::clone(&counts.get(&run)?.kills))));
         let dead: Vec<_> = dead.collect();
-        // The dead are looked at for a while: a group may go late.
+        // Dead processes are read for a while longer, because their groups can disappear later.
         counts.retain(|run, counted| living.contains(run) || now < counted.read + DEAD_FOR);
         if runs.is_empty() && dead.is_empty() {
             continue;
         }
         let living: Vec<RunKey> = living.into_iter().collect();
-        // A few files of each process: the kernel may block, and the way to a control group may lead over a file system of
-        // the process.
+        // Use a blocking thread for the few files of each process. The kernel can block, and the path to a control
+        // group can lead through a file system of the process.
         let at = Arc::new(Mutex::new(None));
         let reads_at = Arc::clone(&at);
         let mut read = spawn_blocking(move || {
             let killed = |(run, kills): (RunKey, Arc<KillCounts>)| Some((run, kills.have_grown()?));
             let killed: Vec<_> = dead.into_iter().filter_map(killed).collect();
-            // Rounds between are one second apart: they read the other processes of small containers only.
+            // Rounds between two full rounds are one second apart, so they scan the other processes of a container only
+            // if the container is small.
             let mut reader = Reader::with(if all { ProcessScan::Full } else { ProcessScan::Small });
             let (host, read_at) = (host::pressure(), host::now());
             let measured = |run: Arc<ObservedRun>| {
@@ -173,7 +178,7 @@ async fn figures(pipeline: Pipeline) {
                     (attached, run.identity.major(), run.session.rests(read_at))
                 };
                 let figures = attached.then(|| reader.read(key.pid, key.start_time)).flatten();
-                // Without figures the process is gone, or has never been in our `/proc`.
+                // Without figures, the process has exited or has never been visible in gcwatch's `/proc`.
                 let MemoryReading {
                     memory,
                     heap_limit,
@@ -184,7 +189,7 @@ async fn figures(pipeline: Pipeline) {
                     .unwrap_or_default();
                 let exports_runtime = figures.and_then(|_| looks.look(key, major));
                 let kills = figures.and_then(|_| reader.kills(key.pid)).unwrap_or_default();
-                let measured = Measured {
+                let measured = ProcessReading {
                     figures,
                     memory,
                     started: Some(host::started(key.start_time)),
@@ -201,14 +206,14 @@ async fn figures(pipeline: Pipeline) {
             looks.keep(&living);
             (read, killed, memory, looks)
         });
-        let Ok(read) = timeout(READ_WITHIN, &mut read).await else {
+        let Ok(read) = timeout(READ_TIMEOUT, &mut read).await else {
             let run = *current(&at);
             let pid = run.map(|run| run.pid);
             error!(
                 pid,
-                "the figures of a process cannot be read: its file system does not respond; skipping the process"
+                "cannot read the figures of a process: its file system does not respond; skipping the process"
             );
-            (memory, looks) = (MemoryReader::default(), Looks::default());
+            (memory, looks) = (MemoryReader::default(), Examinations::default());
             let is_over = Box::new(move || read.is_finished());
             hung.push(Hung { run, is_over });
             continue;
@@ -225,53 +230,55 @@ async fn figures(pipeline: Pipeline) {
                     pipeline.measured(&run, measured, read_at);
                     if has_figures {
                         let before = counts.remove(&run.key()).map(|counted| counted.rush);
-                        let counted = Counted {
+                        let counted = KillReading {
                             kills: Arc::new(kills),
                             read: now,
-                            rush: Rush::after(before, measured.figures.and_then(level), now),
+                            rush: MemoryGrowthProbe::after(before, measured.figures.and_then(level), now),
                         };
                         counts.insert(run.key(), counted);
                     }
                 }
                 if all {
-                    // What came between a process's first word and its being listed.
+                    // Metadata can change between the first report of a process and its entry in the list of runs.
                     pipeline.surroundings_changed(read_at);
                 }
             }
             Err(failed) => {
-                (memory, looks) = (MemoryReader::default(), Looks::default());
-                error!("the figures of processes cannot be read: {failed}");
+                (memory, looks) = (MemoryReader::default(), Examinations::default());
+                error!("cannot read the figures of processes: {failed}");
             }
         }
     }
 }
 
-/// The kill counts of a process's groups, and when they were read.
-struct Counted {
+/// The kill counts of a process's groups, the time of their reading, and the growth of the memory group.
+struct KillReading {
     kills: Arc<KillCounts>,
     read: Instant,
-    rush: Rush,
+    rush: MemoryGrowthProbe,
 }
 
-/// Memory of the group of a process that the kernel cannot reclaim, and the group's limit.
+/// Returns the memory in the group of a process that the kernel cannot reclaim (or the working set if this memory is
+/// unknown), and the group's limit. Returns `None` if the memory is unknown or there is no limit.
 fn level(figures: Figures) -> Option<(u64, u64)> {
     let memory = &figures.memory;
     Some((memory.held.or(memory.working_set)?, figures.memory_limit?))
 }
 
-/// Whether a process's memory group is read before the next round: one that fills within a minute or two is full before
-/// two rounds would show it.
+/// A probe that decides whether the memory group of a process is read before the next round. A group that fills quickly
+/// can be full before the readings of regular rounds show the growth.
 #[derive(Debug, Clone, Copy, PartialEq)]
-struct Rush {
+struct MemoryGrowthProbe {
     first: Instant,
-    /// The newest reading, if there is a limit.
+    /// The newest reading; `None` if the group has no limit.
     newest: Option<(Instant, u64)>,
-    /// Until then it is read every [`LOOK`].
+    /// Time until which the group is read every [`LOOK`].
     until: Instant,
 }
 
-impl Rush {
-    /// After a reading of use and limit, with what the readings before it showed.
+impl MemoryGrowthProbe {
+    /// Returns the state after a reading, based on the previous state. `level` is the use and the limit of the group;
+    /// `None` if the group has no limit or the use is unknown.
     fn after(before: Option<Self>, level: Option<(u64, u64)>, now: Instant) -> Self {
         let first = before.map_or(now, |before| before.first);
         let Some((used, limit)) = level else {
@@ -284,15 +291,19 @@ impl Rush {
         let fills = before.and_then(|before| before.newest).is_some_and(|(at, was)| {
             let passed = now.saturating_duration_since(at).as_secs_f64();
             let grown = used.saturating_sub(was) as f64;
-            // At this pace, within so long.
+            // Whether the group would be full within [`RUSH`] at its current growth.
             grown > 0.0 && limit.saturating_sub(used) as f64 * passed < grown * RUSH.as_secs_f64()
         });
         let before = before.map_or(now, |before| before.until);
-        let until = if fills { before.max(now + HURRY) } else { before };
+        let until = if fills {
+            before.max(now + FAST_READING_DURATION)
+        } else {
+            before
+        };
         Self {
             first,
             newest: Some((now, used)),
-            until: until.max(first + HURRY),
+            until: until.max(first + FAST_READING_DURATION),
         }
     }
 
@@ -307,17 +318,19 @@ mod tests {
 
     const MIB: u64 = 1 << 20;
 
-    /// Scenario: a group without a limit; one with a limit that is read first, rests, grows so that it is full in an hour,
-    /// then in 20 s, and rests again.
-    /// Guarantee: without a limit nothing is read early; with one, the first seconds and a rush are, with the time after
-    /// it.
+    /// Scenario: one group has no limit. Another group has a limit and is read for the first time. Its memory grows so
+    /// slowly that the group would be full after an hour, then so fast that it would be full after seconds, and finally
+    /// stays constant.
+    /// Guarantee: the group without a limit is never read early. The group with a limit is read early in its first
+    /// seconds, and during fast growth and for a while afterwards.
     #[test]
-    fn a_rush_is_read_every_second() {
+    fn fast_growing_group_is_read_every_second() {
         let began = Instant::now();
         let at = |seconds| began + Duration::from_secs(seconds);
-        let none = Rush::after(None, None, began);
+        let none = MemoryGrowthProbe::after(None, None, began);
         assert!(!none.is_early(began));
-        let reading = |before, used: u64, seconds| Rush::after(before, Some((used * MIB, 400 * MIB)), at(seconds));
+        let reading =
+            |before, used: u64, seconds| MemoryGrowthProbe::after(before, Some((used * MIB, 400 * MIB)), at(seconds));
         let first = reading(None, 50, 0);
         assert!(first.is_early(at(9)) && !first.is_early(at(10)));
         let slow = reading(Some(first), 51, 15);

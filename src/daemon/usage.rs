@@ -33,11 +33,11 @@ pub(crate) fn record() -> UsageRecord {
     UsageRecord {
         // The count includes the descriptor of the directory itself.
         descriptors: descriptors.map(|descriptors| (descriptors.count() as u64).saturating_sub(1)),
-        ..of_stat(&stat, Units::here())
+        ..read_usage(&stat, Units::here())
     }
 }
 
-fn of_stat(stat: &[u8], units: Units) -> UsageRecord {
+fn read_usage(stat: &[u8], units: Units) -> UsageRecord {
     let Some(stat) = parse_stat(stat) else {
         return UsageRecord::default();
     };
@@ -80,12 +80,12 @@ mod tests {
                 page_bytes,
                 ticks_per_second,
             };
-            let usage = of_stat(stat, units);
+            let usage = read_usage(stat, units);
             assert_eq!(usage.cpu_user_s, Some(250.0 / ticks_per_second as f64));
             assert_eq!(usage.cpu_system_s, Some(50.0 / ticks_per_second as f64));
             assert_eq!(usage.threads, Some(5));
             assert_eq!(usage.resident, Some(42 * page_bytes));
-            assert_eq!(of_stat(b"nonsense", units), UsageRecord::default());
+            assert_eq!(read_usage(b"nonsense", units), UsageRecord::default());
         }
     }
 }

@@ -13,22 +13,22 @@ use crate::pipeline::Counts;
 use api::view::{ExportsRuntimeRecord, PartRecord, ReceiverRecord, StreamsRecord, TargetView};
 use web::PartAge;
 
-/// Who gets what gcwatch exports and sends.
+/// Returns the receivers of exported data and of alerts.
 pub(super) fn receivers(
     stats: &Stats,
     alerts: Vec<(String, ReceiverStats)>,
     store: Option<&Store>,
 ) -> Vec<ReceiverRecord> {
-    // Profiles are for whoever asked for them.
+    // Profiles are listed only if they are configured.
     let signals = Signal::ALL
         .iter()
         .filter(|signal| **signal != Signal::Profiles || stats.profiles.configured)
-        .map(|signal| of_signal(*signal, stats.of(*signal)));
-    let incidents = alerts.into_iter().map(|(name, stats)| of_alerts(name, &stats));
-    signals.chain(incidents).chain(store.map(of_store)).collect()
+        .map(|signal| describe_signal(*signal, stats.get(*signal)));
+    let incidents = alerts.into_iter().map(|(name, stats)| describe_alerts(name, &stats));
+    signals.chain(incidents).chain(store.map(describe_store)).collect()
 }
 
-/// The processes that export metrics of their runtime themselves.
+/// Returns the processes that export metrics of their runtime themselves.
 pub(super) fn exporting(targets: &[TargetView]) -> Vec<ExportsRuntimeRecord> {
     let exporting = targets.iter().filter_map(|target| {
         Some(ExportsRuntimeRecord {
@@ -40,7 +40,7 @@ pub(super) fn exporting(targets: &[TargetView]) -> Vec<ExportsRuntimeRecord> {
     exporting.collect()
 }
 
-/// What is read, over all processes.
+/// Returns the reading statistics of all processes.
 pub(super) fn streams(counts: Counts, targets: &[TargetView]) -> StreamsRecord {
     let mut streams = StreamsRecord {
         collections: counts.collections,
@@ -57,7 +57,7 @@ pub(super) fn streams(counts: Counts, targets: &[TargetView]) -> StreamsRecord {
     streams
 }
 
-/// A part that must be alive.
+/// Returns the record of a part that must be alive.
 pub(super) fn part(PartAge { name, age, is_late }: PartAge) -> PartRecord {
     PartRecord {
         name,
@@ -66,7 +66,7 @@ pub(super) fn part(PartAge { name, age, is_late }: PartAge) -> PartRecord {
     }
 }
 
-fn of_signal(signal: Signal, stats: &SignalStats) -> ReceiverRecord {
+fn describe_signal(signal: Signal, stats: &SignalStats) -> ReceiverRecord {
     let failures: BTreeMap<_, _> = stats
         .requests
         .by_outcome()
@@ -77,7 +77,7 @@ fn of_signal(signal: Signal, stats: &SignalStats) -> ReceiverRecord {
     let state = match stats {
         SignalStats { configured: false, .. } => "off",
         SignalStats { unsupported: true, .. } => "unsupported",
-        // What waits although it was tried: the newest attempt failed.
+        // Items wait after an attempt to send them: the newest attempt failed.
         _ if error.is_some() && stats.in_flight > 0 => "failing",
         SignalStats { exported: 0, .. } if error.is_some() => "failing",
         SignalStats { exported: 0, .. } => "idle",
@@ -99,7 +99,7 @@ fn of_signal(signal: Signal, stats: &SignalStats) -> ReceiverRecord {
     }
 }
 
-fn of_alerts(name: String, stats: &ReceiverStats) -> ReceiverRecord {
+fn describe_alerts(name: String, stats: &ReceiverStats) -> ReceiverRecord {
     let state = match stats {
         _ if stats.last_error.is_some() && stats.queued > 0 => "failing",
         ReceiverStats { sent: 0, .. } if stats.last_error.is_some() => "failing",
@@ -119,8 +119,8 @@ fn of_alerts(name: String, stats: &ReceiverStats) -> ReceiverRecord {
     }
 }
 
-/// The store of evidence outside of the host.
-fn of_store(store: &Store) -> ReceiverRecord {
+/// Returns the record of the store that keeps evidence outside the host.
+fn describe_store(store: &Store) -> ReceiverRecord {
     let stats = store.stats();
     let [(_, stored), (_, failed), (_, dropped)] = stats.counts();
     let last_error = stats.last_error();
@@ -142,7 +142,7 @@ fn of_store(store: &Store) -> ReceiverRecord {
     }
 }
 
-/// Without what is 0.
+/// Returns the counts that are not 0.
 fn known<const N: usize>(counts: [(&'static str, u64); N]) -> BTreeMap<&'static str, u64> {
     counts.into_iter().filter(|(_, count)| *count > 0).collect()
 }

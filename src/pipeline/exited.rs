@@ -9,16 +9,17 @@ use base::time::Moment;
 use crate::pipeline::observed_run::ObservedRun;
 use crate::pipeline::service::Death;
 
-/// Number of exited runs that are kept. More are kept only if a listed incident names them. A run takes about 25 KiB.
-pub(crate) const MOST_EXITED: usize = 50;
+/// Number of exited runs that are kept. More runs are kept only if listed incidents name them. A run takes about 25
+/// KiB.
+pub(crate) const MAX_EXITED: usize = 50;
 
 /// Maximum number of exited runs, including the runs that incidents name.
-const MOST_WITH_INCIDENTS: usize = 100;
+const MAX_WITH_INCIDENTS: usize = 100;
 
-/// Time for which a run is kept that no incident names.
+/// Time for which a run that no incident names is kept.
 const KEPT_FOR_NS: u64 = 3600 * 1_000_000_000;
 
-/// Time after an exit during which more can become known about it.
+/// Time after an exit during which more information about the exit can arrive.
 const LEARNS_FOR_NS: u64 = 60 * 1_000_000_000;
 
 /// A process that has exited.
@@ -48,18 +49,18 @@ impl ExitedRuns {
         let is_listed = |exited: &ExitedRun| listed.contains(&exited.run.key().pid);
         self.0
             .retain(|exited| is_listed(exited) || now.since(exited.at) < KEPT_FOR_NS);
-        while self.0.len() > MOST_EXITED {
+        while self.0.len() > MAX_EXITED {
             let unlisted = self.0.iter().position(|exited| !is_listed(exited));
             match unlisted {
                 Some(place) => drop(self.0.remove(place)),
-                None if self.0.len() > MOST_WITH_INCIDENTS => drop(self.0.pop_front()),
+                None if self.0.len() > MAX_WITH_INCIDENTS => drop(self.0.pop_front()),
                 None => break,
             }
         }
     }
 
-    /// Returns the most recent run of a pid.
-    pub(crate) fn of(&self, pid: u32) -> Option<&ExitedRun> {
+    /// Returns the run with a pid that exited most recently, or `None` if no such run is kept.
+    pub(crate) fn find(&self, pid: u32) -> Option<&ExitedRun> {
         self.0.iter().rfind(|exited| exited.run.key().pid == pid)
     }
 
@@ -68,7 +69,7 @@ impl ExitedRuns {
         self.0.iter().rev()
     }
 
-    /// Returns the runs about whose exits more can become known.
+    /// Returns the runs about whose exits more information can arrive.
     pub(crate) fn learning(&self, now: Moment) -> Vec<RunKey> {
         let young = |exited: &&ExitedRun| now.since(exited.at) < LEARNS_FOR_NS;
         self.0.iter().filter(young).map(|exited| exited.run.key()).collect()
@@ -107,8 +108,8 @@ mod tests {
 
     /// Scenario: more processes exit than are kept. Listed incidents name the first and the tenth process. One hour
     /// later, another process exits.
-    /// Guarantee: the oldest runs without an incident are removed first; after one hour, only the new run and the runs
-    /// with an incident are left; runs with incidents never exceed the limit.
+    /// Guarantee: the oldest runs without an incident are removed first. After one hour, only the new run and the runs
+    /// with an incident are left. Runs with incidents never exceed the limit.
     #[test]
     fn oldest_runs_without_incident_leave_first() {
         let listed = BTreeSet::from([1, 10]);
@@ -117,15 +118,15 @@ mod tests {
             exited.put(run(pid), Moment::from_ns(pid.into()), &listed);
         }
         let pids = |exited: &ExitedRuns| exited.all().map(|one| one.run.key().pid).collect::<Vec<_>>();
-        assert_eq!(pids(&exited).len(), MOST_EXITED);
-        assert!(exited.of(1).is_some() && exited.of(10).is_some());
-        assert!(exited.of(2).is_none() && exited.of(12).is_none() && exited.of(13).is_some());
+        assert_eq!(pids(&exited).len(), MAX_EXITED);
+        assert!(exited.find(1).is_some() && exited.find(10).is_some());
+        assert!(exited.find(2).is_none() && exited.find(12).is_none() && exited.find(13).is_some());
         exited.put(run(61), Moment::from_ns(KEPT_FOR_NS + 60), &listed);
         assert_eq!(pids(&exited), [61, 10, 1]);
         let all: BTreeSet<u32> = (1000..1300).collect();
         for pid in &all {
             exited.put(run(*pid), Moment::from_ns(KEPT_FOR_NS * 2), &all);
         }
-        assert_eq!(pids(&exited).len(), MOST_WITH_INCIDENTS);
+        assert_eq!(pids(&exited).len(), MAX_WITH_INCIDENTS);
     }
 }

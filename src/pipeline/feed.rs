@@ -4,21 +4,21 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use base::time::TimeBase;
-use clr_gc::gc::{Open, Outcome};
+use clr_gc::gc::{OpenOperations, Outcome};
 use gc_requests::request::Request;
-use gc_rules::incident::Recordings;
+use incidents::Recordings;
 use opentelemetry_proto::tonic::common::v1::KeyValue;
 use processes::{RunState, StreamProgress};
 use run::settings::Clock;
-use run::{At, Attachment, Input};
+use run::{Attachment, Input, InputTime};
 use targets::host::{clocks, now};
 use targets::sink::RunSink;
 
 use crate::pipeline::observed_run::ObservedRun;
 use crate::pipeline::shared::Shared;
 
-/// Accepts the outcomes that one task reads from one run. If it is dropped without [`end`](Self::end), the run stays,
-/// detached.
+/// A feed that accepts the outcomes that one task reads from one run. If a feed is dropped without [`end`](Self::end),
+/// the run stays in the pipeline, detached.
 #[derive(Debug)]
 pub struct Feed {
     run: Arc<ObservedRun>,
@@ -65,7 +65,8 @@ impl RunSink for Feed {
             return;
         }
         let recordings = self.shared.black_box.get().map(|black_box| black_box.recordings());
-        // Take the incidents before `hand`: its caller must not hold their lock.
+        // Take the incidents before calling `hand`, because the caller of `hand` must not hold the lock of the
+        // incidents.
         let incidents = self.shared.incidents().waiting.take(self.run.key());
         self.hand(Input::Attached(Box::new(Attachment {
             base: self.base,
@@ -102,7 +103,7 @@ impl RunSink for Feed {
         let at = match self.run.clock() {
             Clock::Live => {
                 let clocks = clocks();
-                At {
+                InputTime {
                     now: clocks.moment(),
                     wall: self.shared.observe_clocks(clocks),
                 }
@@ -127,7 +128,7 @@ impl RunSink for Feed {
         self.hand(Input::RequestsUnread(why));
     }
 
-    fn open(&mut self, open: Open) {
+    fn open(&mut self, open: OpenOperations) {
         let base = self.base();
         self.hand(Input::Open { open, base });
     }

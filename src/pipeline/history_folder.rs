@@ -1,13 +1,14 @@
-//! A day of the history of each run on disk, below `state.directory`: one file for a run, to which buckets are added a
-//! while after they ended.
+//! One day of history per run on disk, below `state.directory`. Each run has one file. Buckets are appended some time
+//! after they ended.
 //!
 //! ```text
-//! once a minute, on a thread that may wait for a disk: Pipeline::keep_history -> what is new of each run -> its file
-//! /api/v1/processes/PID/history                     <- its file, and what is in memory
+//! once a minute, on a thread that can wait for a disk: Pipeline::keep_history -> new buckets of each run -> its file
+//! /api/v1/processes/PID/history                     <- its file, and the buckets in memory
 //! ```
 //!
-//! One writer, which adds; readers see whole frames only ([`stored`]). What cannot be written is missing there and
-//! nowhere else. Files are of this boot of the machine: pids and start times mean nothing in another one.
+//! There is one writer, which only appends. Readers see whole frames only ([`stored`]). A bucket that cannot be written
+//! is missing only in the file and stays in memory. Files belong to one boot of the machine, because pids and start
+//! times mean nothing after a reboot.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::{self, File, OpenOptions};
@@ -22,54 +23,54 @@ use base::directory::create_private;
 use tracing::warn;
 
 use base::run_key::RunKey;
-use processes::files::{self, NO_SURPRISE};
+use processes::files::{self, SAFE_OPEN_FLAGS};
 use run::history::{BUCKET_NS, Bucket, stored};
 
-/// The directory, below that of the state. Another version of the format has another one.
+/// Name of the directory inside the state directory. Another version of the format uses another name.
 const FOLDER: &str = "history-1";
-/// The end of a file's name.
+/// Suffix of file names.
 const ENDING: &str = ".history";
-/// Which boot of the machine the files are of.
+/// Name of the file that contains the boot id for which the files are valid.
 const BOOT: &str = "boot";
-/// Bytes of the file that says so.
-const MOST_BOOT: u64 = 256;
-/// Buckets of a day.
+/// Maximum size of the boot id file, in bytes.
+const MAX_BOOT: u64 = 256;
+/// Number of buckets per day.
 const DAY: u64 = 24 * 3600 * 1_000_000_000 / BUCKET_NS;
-/// A file is written anew when its oldest bucket is so much older than a day, in buckets.
-const BEYOND: u64 = DAY / 12;
-/// Bytes of one file. A busy day takes a quarter.
-const MOST_FILE: u64 = 2 << 20;
-/// Files: a host on which programs begin all the time has many small ones.
-const MOST_FILES: usize = 1024;
-/// Bytes of all files.
-pub(crate) const MOST_ALL: u64 = 256 << 20;
-/// Files of processes that exited stay for so long.
+/// A file is rewritten when its oldest bucket is older than a day by this number of buckets.
+const MAX_EXCESS_BUCKETS: u64 = DAY / 12;
+/// Maximum size of one file, in bytes. A busy day takes a quarter of this size.
+const MAX_FILE: u64 = 2 << 20;
+/// Maximum number of files. A host on which programs start frequently has many small files.
+const MAX_FILES: usize = 1024;
+/// Maximum size of all files together, in bytes.
+pub(crate) const MAX_ALL: u64 = 256 << 20;
+/// Retention period for files of processes that have exited.
 const KEPT_FOR: Duration = Duration::from_secs(24 * 3600);
 
-/// The files.
+/// The history files of all runs.
 #[derive(Debug)]
 pub struct HistoryFolder {
     folder: PathBuf,
     boot_id: Option<String>,
-    /// Whether the directory exists and has files of this boot only.
+    /// Whether the directory exists and only has files of this boot.
     is_prepared: AtomicBool,
-    known: Mutex<BTreeMap<RunKey, Known>>,
-    /// The last writing failed, which was reported.
+    known: Mutex<BTreeMap<RunKey, FileFacts>>,
+    /// Whether the last write failed. The failure has been reported.
     failed: AtomicBool,
 }
 
-/// What is known of a file.
+/// Facts about a file.
 #[derive(Debug, Clone, Copy, Default)]
-struct Known {
-    /// Bytes that are whole.
+struct FileFacts {
+    /// Number of bytes up to the end of the last whole frame.
     whole: u64,
-    /// The oldest and the newest bucket.
+    /// Index of the oldest and of the newest bucket; `None` if the file has no bucket.
     span: Option<(u64, u64)>,
 }
 
 impl HistoryFolder {
-    /// The directory below that of the state, which is made now or later. Returns also why it cannot be used now: each
-    /// writing tries again. `boot_id`: `None` if unknown. Blocks the calling thread.
+    /// Opens the directory below the state directory, and creates it if necessary. Also returns the reason if the
+    /// directory cannot be used now; each write tries again. `boot_id`: `None` if unknown. Blocks the calling thread.
     pub fn open(state: &Path, boot_id: Option<&str>) -> (Self, io::Result<()>) {
         let opened = Self {
             folder: state.join(FOLDER),
@@ -83,19 +84,19 @@ impl HistoryFolder {
         (opened, prepared)
     }
 
-    /// Path of the directory.
+    /// Returns the path of the directory.
     pub fn path_of_all(&self) -> &Path {
         &self.folder
     }
 
-    /// Makes the directory, once. Files of another boot, or of an unknown one, are removed.
+    /// Creates the directory, once. Removes the files of another boot or of an unknown boot.
     fn prepare(&self) -> io::Result<()> {
         if self.is_prepared.load(Ordering::Acquire) {
             return Ok(());
         }
         create_private(&self.folder)?;
         let boot = self.folder.join(BOOT);
-        let before = files::read(&boot, MOST_BOOT).ok().flatten();
+        let before = files::read(&boot, MAX_BOOT).ok().flatten();
         let boot_id = self.boot_id.as_deref().map(str::as_bytes);
         if boot_id.is_none() || before.as_deref() != boot_id {
             for (path, _) in self.files()? {
@@ -111,36 +112,37 @@ impl HistoryFolder {
         self.folder.join(format!("{}-{}{ENDING}", run.pid, run.start_time))
     }
 
-    /// The oldest bucket that is kept of a run, as far as that is known without a look at the disk.
+    /// Returns the index of the oldest bucket that is kept of a run, or `None` if the index is unknown without reading
+    /// the disk.
     pub(crate) fn first(&self, run: RunKey) -> Option<u64> {
         self.known().get(&run)?.span.map(|(first, _)| first)
     }
 
-    fn known(&self) -> MutexGuard<'_, BTreeMap<RunKey, Known>> {
+    fn known(&self) -> MutexGuard<'_, BTreeMap<RunKey, FileFacts>> {
         self.known.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The buckets that are kept of a run; blocking.
+    /// Returns the buckets that are kept of a run. Blocks the calling thread.
     ///
     /// # Errors
     ///
-    /// When the file cannot be read; there need not be one.
+    /// Returns an error if the file exists but cannot be read.
     pub(crate) fn read(&self, run: RunKey) -> io::Result<Vec<Bucket>> {
-        // Files can be of another boot.
+        // Before preparation, the files can belong to another boot.
         if !self.is_prepared.load(Ordering::Acquire) {
             return Ok(Vec::new());
         }
         Ok(look(&self.path(run))?.buckets)
     }
 
-    /// Adds what is new of these buckets, which are in order and changed no more; blocking. False: that failed, which is
-    /// reported once.
+    /// Appends the given buckets that are new. The buckets must be in order and final. Returns whether the write
+    /// succeeded; only the first of several failures in a row is reported. Blocks the calling thread.
     pub(crate) fn keep(&self, run: RunKey, buckets: &[Bucket]) -> bool {
         let done = self.prepare().and_then(|()| self.add(run, buckets));
         let was_failed = self.failed.swap(done.is_err(), Ordering::Relaxed);
         if let (Err(error), false) = (&done, was_failed) {
             let path = self.folder.display();
-            warn!("cannot keep the history of processes in {path}: {error}; the page has the last half hour only");
+            warn!("cannot keep the history of processes in {path}: {error}; the page shows only the last 30 minutes");
         }
         done.is_ok()
     }
@@ -152,7 +154,7 @@ impl HistoryFolder {
             Some(known) => known,
             None => {
                 let stored = look(&path)?;
-                Known::of(stored.whole, &stored.buckets)
+                FileFacts::new(stored.whole, &stored.buckets)
             }
         };
         let (Some(oldest), Some(newest)) = (buckets.first(), buckets.last()) else {
@@ -171,10 +173,10 @@ impl HistoryFolder {
             return Ok(());
         }
         let frame = stored::frame(&new);
-        let is_full = known.whole + frame.len() as u64 > MOST_FILE;
+        let is_full = known.whole + frame.len() as u64 > MAX_FILE;
         let is_old = known
             .span
-            .is_some_and(|(first, _)| newest.index.saturating_sub(first) > DAY + BEYOND);
+            .is_some_and(|(first, _)| newest.index.saturating_sub(first) > DAY + MAX_EXCESS_BUCKETS);
         let written = if known.whole == 0 || is_full || is_old || is_back {
             let mut kept = look(&path)?.buckets;
             kept.retain(|bucket| {
@@ -187,7 +189,7 @@ impl HistoryFolder {
             kept.extend(new);
             anew(&path, &kept)
         } else {
-            append(&path, known.whole, &frame).map(|whole| Known {
+            append(&path, known.whole, &frame).map(|whole| FileFacts {
                 whole,
                 span: known.span.map(|(first, _)| (first, newest.index)),
             })
@@ -198,14 +200,14 @@ impl HistoryFolder {
                 Ok(())
             }
             Err(error) => {
-                // Part of it may be there: the next look says how much is whole.
+                // The frame can be incomplete. The next read finds the end of the last whole frame.
                 self.known().remove(&run);
                 Err(error)
             }
         }
     }
 
-    /// Returns the files with their metadata. Links, directories and files with other names are left alone.
+    /// Returns the files with their metadata. Ignores links, directories and files with other names.
     fn files(&self) -> io::Result<Vec<(PathBuf, fs::Metadata)>> {
         let mut files = Vec::new();
         for entry in fs::read_dir(&self.folder)? {
@@ -222,12 +224,14 @@ impl HistoryFolder {
         Ok(files)
     }
 
-    /// Removes the files of runs that ended a day ago, and where all are too large or too many, the ones that were
-    /// written longest ago; blocking. `runs`: those that are remembered.
+    /// Removes the files that were last written more than a day ago and whose runs are no longer remembered. If the
+    /// remaining files are too large or too many, also removes more files, in the order of their write times: first the
+    /// files of runs that are no longer remembered, then the files of remembered runs. `runs`: runs that are still
+    /// remembered. Blocks the calling thread.
     ///
     /// # Errors
     ///
-    /// When the directory cannot be read, or a file not be removed.
+    /// Returns an error if the directory cannot be read, or a file cannot be removed.
     pub(crate) fn prune(&self, runs: &BTreeSet<RunKey>, now: SystemTime) -> io::Result<()> {
         if !self.is_prepared.load(Ordering::Acquire) {
             return Ok(());
@@ -251,7 +255,7 @@ impl HistoryFolder {
         let mut count = files.len();
         for (is_remembered, modified, bytes, path) in files {
             let is_over = !is_remembered && now.duration_since(modified).is_ok_and(|age| age > KEPT_FOR);
-            if is_over || all > MOST_ALL || count > MOST_FILES {
+            if is_over || all > MAX_ALL || count > MAX_FILES {
                 fs::remove_file(&path)?;
                 self.known().retain(|run, _| self.path(*run) != path);
                 all = all.saturating_sub(bytes);
@@ -262,8 +266,8 @@ impl HistoryFolder {
     }
 }
 
-impl Known {
-    fn of(whole: usize, buckets: &[Bucket]) -> Self {
+impl FileFacts {
+    fn new(whole: usize, buckets: &[Bucket]) -> Self {
         let ends = buckets.first().zip(buckets.last());
         Self {
             whole: whole as u64,
@@ -272,22 +276,26 @@ impl Known {
     }
 }
 
-fn look(path: &Path) -> io::Result<stored::Stored> {
-    let bytes = files::read(path, MOST_FILE)?.unwrap_or_default();
-    // What is none of ours is written anew.
+fn look(path: &Path) -> io::Result<stored::StoredHistory> {
+    let bytes = files::read(path, MAX_FILE)?.unwrap_or_default();
+    // A file in an unknown format is rewritten.
     Ok(stored::read(&bytes).unwrap_or_default())
 }
 
-fn anew(path: &Path, buckets: &[Bucket]) -> io::Result<Known> {
+fn anew(path: &Path, buckets: &[Bucket]) -> io::Result<FileFacts> {
     let mut bytes = stored::HEAD.to_vec();
     bytes.extend(stored::frame(buckets));
     files::write(path, &bytes)?;
-    Ok(Known::of(bytes.len(), buckets))
+    Ok(FileFacts::new(bytes.len(), buckets))
 }
 
-/// Adds a frame after what is whole. What is on the disk after a power cut does not matter: damage costs what follows.
+/// Appends a frame after the last whole frame. The file is not synced: after a power failure, only the damaged frames
+/// and the frames behind them are lost.
 fn append(path: &Path, whole: u64, frame: &[u8]) -> io::Result<u64> {
-    let mut file: File = OpenOptions::new().append(true).custom_flags(NO_SURPRISE).open(path)?;
+    let mut file: File = OpenOptions::new()
+        .append(true)
+        .custom_flags(SAFE_OPEN_FLAGS)
+        .open(path)?;
     if file.metadata()?.len() != whole {
         file.set_len(whole)?;
     }
@@ -330,12 +338,12 @@ mod tests {
         kept.iter().map(|bucket| bucket.index).collect()
     }
 
-    /// Scenario: the newest half hour of a run is kept again and again, by one gcwatch and then by another one of the
-    /// same boot; then the machine is started again.
-    /// Guarantee: each bucket is there once and as it was; the file is for its user alone, and grows by what is new;
-    /// nothing is left of another boot, and what another version made is not touched.
+    /// Scenario: the newest 30 minutes of a run are kept repeatedly, by one gcwatch instance and then by a second
+    /// instance in the same boot; then the machine reboots.
+    /// Guarantee: each bucket is stored once and unchanged. The file is private to its user and grows only by new
+    /// buckets. No file of another boot remains, and files of another format version are not touched.
     #[test]
-    fn a_run_goes_on_with_the_next_gcwatch() {
+    fn history_continues_with_next_instance() {
         let state = tempfile::tempdir().unwrap();
         fs::create_dir(state.path().join("history-2")).unwrap();
         fs::write(state.path().join("history-2/4711-9.history"), "newer").unwrap();
@@ -358,12 +366,12 @@ mod tests {
         assert_eq!(newer, "newer");
     }
 
-    /// Scenario: the last bytes of a file were never written, garbage follows it, it is something else, a link leads out
-    /// of the directory, the disk takes nothing.
-    /// Guarantee: what is whole is read, and goes on; what the link leads to is neither read nor written; a failure is
-    /// none of the caller's, and later ones are kept again.
+    /// Scenario: the last bytes of a file are missing, or garbage follows the last frame; the file has another format,
+    /// a link leads out of the directory, or a write fails.
+    /// Guarantee: whole frames are read, and later buckets are appended. A file in another format is replaced. The
+    /// target of the link is neither read nor written. After the failed write, later buckets are kept again.
     #[test]
-    fn damage_costs_no_more_than_it_has_to() {
+    fn damaged_file_loses_only_broken_frames() {
         let state = tempfile::tempdir().unwrap();
         let folder = open(state.path(), "a");
         let file = folder.path(RUN);
@@ -406,12 +414,12 @@ mod tests {
         assert_eq!(indices(&folder), [1, 2]);
     }
 
-    /// Scenario: the directory cannot be made at the start, because a file has its name, and has files of another boot
-    /// later; among them are a directory and a link with the names of files.
-    /// Guarantee: nothing is kept and read at first; once the name is free the history is kept, and nothing of the other
-    /// boot counts; directory and link stay as they are.
+    /// Scenario: at the start, the directory cannot be created because a file has its name. Later the directory has
+    /// files of another boot, a directory and a link whose names look like history files.
+    /// Guarantee: initially no bucket is kept or read. Once the name is free, the history is kept, and files of the
+    /// other boot do not count. The directory and the link stay unchanged.
     #[test]
-    fn a_directory_is_made_later() {
+    fn directory_is_created_later() {
         let state = tempfile::tempdir().unwrap();
         fs::write(state.path().join(FOLDER), "in the way").unwrap();
         let (folder, prepared) = HistoryFolder::open(state.path(), Some("b"));
@@ -436,11 +444,12 @@ mod tests {
         assert!(state.path().join("history-1/link.history").is_symlink());
     }
 
-    /// Scenario: two days and a half, half an hour at a time; then the clock is set back by an hour, and forward again.
-    /// Guarantee: never much more than a day is kept, never more than a file may have; what lay in the future is
-    /// forgotten, and each bucket is there once.
+    /// Scenario: buckets of two and a half days arrive, 30 minutes at a time; then the clock is set back by an hour,
+    /// and forward again.
+    /// Guarantee: the file never has much more than a day and never exceeds its maximum size. Buckets from the future
+    /// are dropped, and each bucket is stored once.
     #[test]
-    fn a_day_is_kept() {
+    fn one_day_is_kept() {
         let state = tempfile::tempdir().unwrap();
         let folder = open(state.path(), "a");
         let last = 5 * DAY / 2;
@@ -449,9 +458,9 @@ mod tests {
             let known = *folder.known.lock().unwrap().get(&RUN).unwrap();
             let (first, newest) = known.span.unwrap();
             assert_eq!(newest, at + 179);
-            assert!(newest - first <= DAY + BEYOND, "{first} to {newest}");
+            assert!(newest - first <= DAY + MAX_EXCESS_BUCKETS, "{first} to {newest}");
             assert!(at < DAY || newest - first >= DAY - 180, "{first} to {newest}");
-            assert!(fs::metadata(folder.path(RUN)).unwrap().len() <= MOST_FILE);
+            assert!(fs::metadata(folder.path(RUN)).unwrap().len() <= MAX_FILE);
         }
         folder.keep(RUN, &buckets(last - 380..last - 360));
         let kept = indices(&folder);
@@ -462,12 +471,14 @@ mod tests {
         assert_eq!(kept.last(), Some(&(last - 301)));
     }
 
-    /// Scenario: files of a run that is remembered, of two that ended, one of them two days ago, of somebody else; then
-    /// they are too large together.
-    /// Guarantee: that of two days ago goes; of too many bytes or files those of runs that ended go before the one that is
-    /// remembered; what is none of ours stays; a run whose file went begins a new one.
+    /// Scenario: the directory has the file of a remembered run, the files of two runs that ended, and a foreign file.
+    /// The file of the remembered run and the file of one ended run were last written two days ago. Then the files
+    /// exceed the maximum total size and number.
+    /// Guarantee: the old file of the ended run is removed, and the equally old file of the remembered run stays. If
+    /// there are too many bytes or files, files of ended runs are removed before the file of the remembered run.
+    /// Foreign files stay. A run whose file was removed starts a new file.
     #[test]
-    fn old_files_give_way() {
+    fn old_files_are_removed_first() {
         let state = tempfile::tempdir().unwrap();
         let folder = open(state.path(), "a");
         let run = |pid| RunKey { pid, start_time: 1 };
@@ -484,19 +495,19 @@ mod tests {
         let there = || [1, 2, 3].map(|pid| folder.path(run(pid)).exists());
         folder.prune(&remembered, now).unwrap();
         assert_eq!(there(), [true, false, true]);
-        file(3).set_len(MOST_ALL).unwrap();
+        file(3).set_len(MAX_ALL).unwrap();
         folder.prune(&remembered, now).unwrap();
         assert_eq!(there(), [true, false, false]);
-        file(1).set_len(MOST_ALL + 1).unwrap();
+        file(1).set_len(MAX_ALL + 1).unwrap();
         folder.prune(&remembered, now).unwrap();
         assert_eq!((there(), other.exists()), ([false; 3], true));
         folder.keep(run(1), &buckets(1..9));
         assert_eq!(folder.read(run(1)).unwrap(), buckets(1..9));
-        for pid in 10..10 + MOST_FILES as u32 {
+        for pid in 10..10 + MAX_FILES as u32 {
             fs::write(folder.path(run(pid)), "").unwrap();
         }
         folder.prune(&remembered, now).unwrap();
-        assert_eq!(folder.files().unwrap().len(), MOST_FILES);
+        assert_eq!(folder.files().unwrap().len(), MAX_FILES);
         assert!(folder.path(run(1)).exists());
     }
 }

@@ -11,11 +11,12 @@
 //! ```
 //!
 //! Changes are sent in the order in which they happened: changes of a run while the run is locked, all other changes
-//! while the owner is locked. The end of an incident therefore cannot overtake its start, and a viewer finds an
-//! incident that passes from a run to the exited processes in exactly one of the two.
+//! while the owner is locked. The end of an incident therefore cannot overtake its start. An incident that passes from
+//! a run to the exited processes is in exactly one of the two at each moment.
 //!
-//! Locks are taken in this order and never in another: the processes, the counts of rules, a run, the owner. The
-//! remaining locks come last and are held without further locks (settings, rules, surroundings, delivery).
+//! Locks are taken in this order and never in another: the processes, the counts of rules or the series of services, a
+//! run, the owner. The remaining locks come last and are held without further locks (settings, rules, surroundings,
+//! delivery).
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -23,19 +24,20 @@ use std::sync::Arc;
 use base::run_key::RunKey;
 use base::time::{Moment, Wall};
 use delivery::alerts::{Notices, subject};
-use gc_rules::incident::{IncidentChange, IncidentEnding, IncidentRecord};
-use gc_rules::rule_set::RuleSet;
 use gc_telemetry::origin::Origin;
+use incidents::{IncidentChange, IncidentEnding, IncidentRecord};
+use rule_engine::rule_set::RuleSet;
 
-use crate::pipeline::resumed::{Resumed, StoredState};
+use crate::pipeline::resumed::{ResumedIncidents, StoredState};
 use crate::pipeline::service::{FleetRules, ServiceBook, WatcherLog};
 use crate::pipeline::subject_incidents::{Changes, SubjectIncidents};
 
-/// Maximum number of exited processes whose incidents are kept. Beyond it, the incidents of the earliest exit end.
-const MOST_EXITED: usize = 256;
+/// Maximum number of exited processes whose incidents are kept. Beyond this number, the incidents of the earliest exit
+/// end.
+const MAX_EXITED: usize = 256;
 
 /// Maximum number of ended incidents that are kept, over all processes.
-const MOST_ENDED: usize = 50;
+const MAX_ENDED: usize = 50;
 
 /// Start time in the run key of gcwatch itself.
 pub(crate) const OWN_START: u64 = 0;
@@ -46,17 +48,17 @@ const WELL_FOR_NS: u64 = 5 * 60_000_000_000;
 /// All incidents without a living process, and the state needed to evaluate services.
 #[derive(Debug, Default)]
 pub(crate) struct IncidentOwner {
-    /// Incidents of exited processes, in the order of the exits. They stay open until a successor is healthy, or for 15
-    /// minutes.
+    /// Incidents of exited processes, in the order of the exits. These incidents stay open until a successor is
+    /// healthy, or for 15 minutes.
     pub(crate) exited: Vec<SubjectIncidents>,
     /// Incidents from before a restart of gcwatch whose process is not attached yet.
-    pub(crate) waiting: Resumed,
-    /// Ended incidents, oldest first, at most [`MOST_ENDED`].
+    pub(crate) waiting: ResumedIncidents,
+    /// Ended incidents, oldest first, at most [`MAX_ENDED`].
     ended: VecDeque<IncidentRecord>,
     pub(crate) book: ServiceBook,
     pub(crate) watcher: WatcherLog,
     pub(crate) judged: FleetRules,
-    /// gcwatch itself, if it runs as a daemon.
+    /// Run and resource of gcwatch itself; `None` if gcwatch does not run as a daemon.
     pub(crate) own: Option<(RunKey, Arc<Origin>)>,
 }
 
@@ -125,19 +127,20 @@ impl IncidentOwner {
         changes
     }
 
-    /// Takes over the incidents of a process that has exited. Returns the incidents that end to make room.
+    /// Takes over the incidents of a process that has exited. Returns the ends of incidents that are closed to make
+    /// room, or `None` if there is room.
     pub(crate) fn outlives(&mut self, left: SubjectIncidents, now: Moment) -> Option<Changes> {
         if left.incidents.is_empty() {
             return None;
         }
-        let oldest = (self.exited.len() >= MOST_EXITED).then(|| self.exited.remove(0));
+        let oldest = (self.exited.len() >= MAX_EXITED).then(|| self.exited.remove(0));
         self.exited.push(left);
         oldest.map(|mut left| left.end(IncidentEnding::ProcessEnded, now))
     }
 
     /// Advances the waiting incidents and the incidents of exited processes. Called once per second. `known` contains
     /// the processes of the host after a complete scan; it is `None` if there was no complete scan, or if no incident
-    /// waits for one.
+    /// waits for its process.
     pub(crate) fn advance(&mut self, known: Option<&[RunKey]>, now: Moment) -> Vec<Changes> {
         let mut changes = Vec::new();
         self.exited.retain_mut(|left| {
@@ -168,7 +171,7 @@ impl IncidentOwner {
             let IncidentChange::Ended(incident) = &notice.change else {
                 continue;
             };
-            if self.ended.len() >= MOST_ENDED {
+            if self.ended.len() >= MAX_ENDED {
                 self.ended.pop_front();
             }
             let subject = subject(notice.run, &notice.process, resource);

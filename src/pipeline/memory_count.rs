@@ -12,9 +12,9 @@ use processes::container::ledger::{HeapFigures, read};
 use run::Input;
 use run::settings::Clock;
 
-/// Time for which a viewer waits for the count, which usually takes 20 ms. A later result appears in the next view. An
-/// answer may take twice as long (`web`).
-const PATIENCE: Duration = Duration::from_secs(1);
+/// Time for which a viewer waits for the count, which usually takes 20 ms. A later result appears in the next view. The
+/// web server allows an answer to take twice this time.
+const COUNT_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// Counts the pages of a process for a viewer, unless they were counted in the last 10 s.
 pub(crate) async fn look_at_memory(pipeline: &Pipeline, pid: u32) {
@@ -25,7 +25,7 @@ pub(crate) async fn look_at_memory(pipeline: &Pipeline, pid: u32) {
     if let Some(heap) = begin(&run, true) {
         let pipeline = pipeline.clone();
         let counting = spawn_blocking(move || count(&pipeline, &run, &heap));
-        let _late = timeout(PATIENCE, counting).await;
+        let _late = timeout(COUNT_TIMEOUT, counting).await;
     }
 }
 

@@ -1,19 +1,19 @@
-//! A run that several threads access: its reader, the tick, the scans of the host, and viewers.
+//! A run that several threads share: its session reader, the tick, the scans of the host, and viewers.
 //!
 //! ```text
 //! hand(input) --> inbox --> Run::step, by the thread that holds the run --> Deliver, while it is held
-//! look() ------------------> reads the run; inputs handed in the meantime are processed when the look ends
+//! look() ------------------> reads the run; inputs handed over during the look are processed when it ends
 //! ```
 //!
 //! Session readers never wait for viewers: a reader that finds the run locked leaves its input in the inbox and
-//! continues, and the holder of the lock processes the input before it releases the run. Inputs are therefore processed
-//! in the order in which they were handed over, and outputs leave in that order.
+//! continues. The holder of the lock processes the input before the holder releases the run. Inputs are therefore
+//! processed in the order in which they were handed over, and outputs leave in the same order.
 //!
-//! The inbox holds [`MOST_INPUTS`] inputs. If it is full, an input that a later input of the same kind replaces
-//! ([`Input::is_renewed`]) is dropped and counted. For any other input, the sender waits until the run is free.
+//! The inbox holds [`MAX_INPUTS`] inputs. If it is full, an input that a later input of the same kind replaces
+//! ([`Input::is_renewed`]) is dropped and counted. The sender of any other input waits until the run is free.
 //!
 //! Delivery takes the lock of the incident owner (`incident_owner` defines the order of locks). A thread that holds
-//! that lock must call neither `hand` nor `look`.
+//! this lock must call neither `hand` nor `look`.
 
 use std::collections::VecDeque;
 use std::fmt;
@@ -26,15 +26,15 @@ use gc_telemetry::origin::Origin;
 use opentelemetry_proto::tonic::metrics::v1::Metric;
 use processes::{Identity, RunState};
 use run::settings::{Clock, PipelineSettings};
-use run::{At, Input, Output, Run};
+use run::{Input, InputTime, Output, Run};
 
-/// Capacity of an inbox: the inputs of several rounds of a busy reader.
-const MOST_INPUTS: usize = 256;
+/// Maximum number of inputs in an inbox. The inputs of several rounds of a busy reader fit.
+const MAX_INPUTS: usize = 256;
 
 /// Receiver of the outputs of a run.
 pub(crate) trait Deliver: fmt::Debug + Send + Sync {
     /// Accepts the outputs of one step, in order, while the run is locked.
-    fn deliver(&self, run: &Run, outputs: Vec<Output>, at: At);
+    fn deliver(&self, run: &Run, outputs: Vec<Output>, at: InputTime);
 
     /// Counts a dropped input that the next input of its kind replaces.
     fn dropped(&self);
@@ -45,29 +45,29 @@ pub(crate) trait Deliver: fmt::Debug + Send + Sync {
 pub struct ObservedRun {
     key: RunKey,
     clock: Clock,
-    inbox: Mutex<VecDeque<(At, Input)>>,
+    inbox: Mutex<VecDeque<(InputTime, Input)>>,
     run: Mutex<Run>,
-    /// The pipeline of the run. Once it has been dropped, the run no longer accepts inputs.
+    /// The pipeline of the run. Once the pipeline has been dropped, the run no longer accepts inputs.
     delivery: Weak<dyn Deliver>,
 }
 
 /// A locked view of a run.
 #[derive(Debug)]
-pub(crate) struct Look<'a> {
+pub(crate) struct RunView<'a> {
     run: MutexGuard<'a, Run>,
-    /// Declared after the lock, because fields are dropped in declaration order.
-    _rest: HandedMeanwhile<'a>,
+    /// Declared after the lock: fields are dropped in declaration order, so the lock is free when the inbox is drained.
+    _rest: DrainInboxOnDrop<'a>,
 }
 
 /// Guard that processes the inputs received while a viewer held the run.
 #[derive(Debug)]
-struct HandedMeanwhile<'a>(&'a ObservedRun);
+struct DrainInboxOnDrop<'a>(&'a ObservedRun);
 
 impl ObservedRun {
     pub(crate) fn new(
         identity: Identity,
         settings: Arc<PipelineSettings>,
-        at: At,
+        at: InputTime,
         delivery: Weak<dyn Deliver>,
     ) -> Self {
         Self {
@@ -79,7 +79,7 @@ impl ObservedRun {
         }
     }
 
-    /// Returns the pid and start time.
+    /// Returns the key of the run: pid and start time.
     pub fn key(&self) -> RunKey {
         self.key
     }
@@ -93,13 +93,13 @@ impl ObservedRun {
         self.look().session.state == RunState::Attached
     }
 
-    /// Passes an input to the run.
-    pub(crate) fn hand(&self, at: At, input: Input) {
+    /// Passes an input to the run. Waits for the run only if the inbox is full and no later input replaces this input.
+    pub(crate) fn hand(&self, at: InputTime, input: Input) {
         let Some(delivery) = self.delivery.upgrade() else {
             return;
         };
         let mut inbox = self.inbox();
-        if inbox.len() < MOST_INPUTS {
+        if inbox.len() < MAX_INPUTS {
             inbox.push_back((at, input));
             drop(inbox);
             return self.pass(&*delivery);
@@ -115,7 +115,7 @@ impl ObservedRun {
         self.pass(&*delivery);
     }
 
-    /// Processes the inbox, unless another thread holds the run and will process it.
+    /// Processes the inbox, unless another thread holds the run and will therefore process the inbox.
     fn pass(&self, delivery: &dyn Deliver) {
         // The loop finds inputs that were added after the holder's last check.
         while !self.inbox().is_empty() {
@@ -136,23 +136,24 @@ impl ObservedRun {
         }
     }
 
-    fn inbox(&self) -> MutexGuard<'_, VecDeque<(At, Input)>> {
+    fn inbox(&self) -> MutexGuard<'_, VecDeque<(InputTime, Input)>> {
         self.inbox.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Locks the run for reading, after it has processed every input handed over so far.
-    pub(crate) fn look(&self) -> Look<'_> {
+    /// Locks the run, processes every input handed over so far, and returns a view of the run. Blocks while another
+    /// thread holds the run.
+    pub(crate) fn look(&self) -> RunView<'_> {
         let mut run = self.run.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(delivery) = self.delivery.upgrade() {
             self.take_inputs(&mut run, &*delivery);
         }
-        Look {
+        RunView {
             run,
-            _rest: HandedMeanwhile(self),
+            _rest: DrainInboxOnDrop(self),
         }
     }
 
-    /// Runs a query that changes the run, for example because the run records the query.
+    /// Runs a query that can modify the run. For example, a query for delta metrics starts the next delta.
     pub(crate) fn ask<T>(&self, question: impl FnOnce(&mut Run) -> T) -> T {
         question(&mut self.look().run)
     }
@@ -166,7 +167,7 @@ impl ObservedRun {
     }
 }
 
-fn step(run: &mut Run, (at, input): (At, Input), delivery: &dyn Deliver) {
+fn step(run: &mut Run, (at, input): (InputTime, Input), delivery: &dyn Deliver) {
     let mut outputs = Vec::new();
     run.step(at, input, &mut outputs);
     if !outputs.is_empty() {
@@ -174,7 +175,7 @@ fn step(run: &mut Run, (at, input): (At, Input), delivery: &dyn Deliver) {
     }
 }
 
-impl Deref for Look<'_> {
+impl Deref for RunView<'_> {
     type Target = Run;
 
     fn deref(&self) -> &Run {
@@ -182,7 +183,7 @@ impl Deref for Look<'_> {
     }
 }
 
-impl Drop for HandedMeanwhile<'_> {
+impl Drop for DrainInboxOnDrop<'_> {
     fn drop(&mut self) {
         if let Some(delivery) = self.0.delivery.upgrade() {
             self.0.pass(&*delivery);
@@ -199,25 +200,25 @@ pub(crate) mod tests {
 
     use super::*;
 
-    const AT: At = At {
+    const AT: InputTime = InputTime {
         now: Moment::FIRST,
         wall: Wall::UNIX,
     };
 
-    /// Counts dropped inputs.
+    /// A receiver that ignores outputs and counts dropped inputs.
     #[derive(Debug, Default)]
-    pub(crate) struct Nowhere(AtomicU64);
+    pub(crate) struct DropCounter(AtomicU64);
 
-    impl Deliver for Nowhere {
-        fn deliver(&self, _: &Run, _: Vec<Output>, _: At) {}
+    impl Deliver for DropCounter {
+        fn deliver(&self, _: &Run, _: Vec<Output>, _: InputTime) {}
 
         fn dropped(&self) {
             self.0.fetch_add(1, Ordering::Relaxed);
         }
     }
 
-    /// Creates a run of the given pid without any inputs.
-    pub(crate) fn observed(pid: u32, delivery: &Arc<Nowhere>) -> ObservedRun {
+    /// Creates a run with the given pid that has received no inputs.
+    pub(crate) fn observed(pid: u32, delivery: &Arc<DropCounter>) -> ObservedRun {
         let identity = Identity::new(RunKey { pid, start_time: 1 }, "shop");
         let delivery = Arc::downgrade(delivery);
         ObservedRun::new(identity, Arc::default(), AT, delivery)
@@ -229,7 +230,8 @@ pub(crate) mod tests {
     }
 
     /// Scenario: inputs are handed over while a viewer holds the run.
-    /// Guarantee: the senders do not wait, the viewer sees one state, and all inputs are processed when the look ends.
+    /// Guarantee: the senders do not wait, the viewer sees a single state, and all inputs are processed when the viewer
+    /// releases the run.
     #[test]
     fn viewer_does_not_block_senders() {
         let delivery = Arc::default();
@@ -243,16 +245,16 @@ pub(crate) mod tests {
         assert_eq!(healings(&run), 3);
     }
 
-    /// Scenario: while a viewer holds the run, more inputs arrive than the inbox can hold: ticks, then inputs that are
-    /// not repeated.
-    /// Guarantee: ticks are dropped and counted; the other inputs wait for the look to end, and all of them are
-    /// processed.
+    /// Scenario: a viewer holds the run, and the inbox is full; two ticks arrive, then an input that no later input
+    /// replaces.
+    /// Guarantee: the ticks are dropped and counted. The sender of the last input waits until the viewer releases the
+    /// run, and every input except the ticks is processed.
     #[test]
     fn full_inbox_drops_only_renewed_inputs() {
         let delivery = Arc::default();
         let run = observed(1, &delivery);
         let look = run.look();
-        for _ in 0..MOST_INPUTS {
+        for _ in 0..MAX_INPUTS {
             run.hand(AT, Input::Healed);
         }
         for _ in 0..2 {
@@ -262,14 +264,14 @@ pub(crate) mod tests {
         thread::scope(|scope| {
             let late = scope.spawn(|| run.hand(AT, Input::Healed));
             drop(look);
-            late.join().expect("the sender only waits");
+            late.join().expect("the sender finishes once the run is free");
         });
-        assert_eq!(healings(&run), MOST_INPUTS as u64 + 1);
+        assert_eq!(healings(&run), MAX_INPUTS as u64 + 1);
         assert_eq!(delivery.0.load(Ordering::Relaxed), 2);
     }
 
-    /// Scenario: four threads hand inputs to one run while two threads look at it repeatedly.
-    /// Guarantee: each input is processed exactly once, although most senders find the run locked.
+    /// Scenario: four threads hand inputs to one run while two threads repeatedly view the run.
+    /// Guarantee: each input is processed exactly once.
     #[test]
     fn inputs_of_concurrent_senders_are_all_processed() {
         let delivery = Arc::default();

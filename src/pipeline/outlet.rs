@@ -6,14 +6,14 @@ use std::sync::Arc;
 use base::time::Wall;
 use delivery::alerts::{IncidentNotice, Notices};
 use gc_telemetry::origin::Origin;
-use gc_telemetry::spans::Encoded;
+use gc_telemetry::spans::EncodedSpans;
 use opentelemetry_proto::tonic::metrics::v1::Metric;
 
 /// Receiver of spans, metrics and alerts. An implementation never waits; it drops and counts items that it cannot
 /// accept.
 pub trait Outlet: Send + Sync + fmt::Debug {
     /// Sends spans of one process.
-    fn spans(&self, resource: &Arc<Origin>, spans: Encoded);
+    fn spans(&self, resource: &Arc<Origin>, spans: EncodedSpans);
     /// Sends metrics of one process.
     fn metrics(&self, resource: &Arc<Origin>, metrics: Vec<Metric>);
     /// Sends changes of alerts and incidents of one process, in order.

@@ -1,7 +1,7 @@
-//! What the pipeline knows, as the records of API and page.
+//! Converts the pipeline's state to the records of the API and the page.
 //!
-//! Here is of which processes a record is, and in which order they are held; what a record says of one run is below,
-//! without a lock. Who holds the incident owner does not look at a run (`incident_owner`).
+//! This module selects and orders the processes of a record. The submodules build the part of a record about one run,
+//! and take no locks. A thread that holds the incident owner must not look at a run (`incident_owner`).
 
 pub(crate) mod collection;
 pub(crate) mod history;
@@ -17,21 +17,21 @@ use std::pin::Pin;
 use std::sync::Arc;
 
 use api::view::{
-    AlertView, CollectionRecord, HistoryColumns, NoCollection, ProcessRecord, ProcessRow, ReportedRequests, RuleView,
-    TargetView,
+    AlertView, CollectionLookupError, CollectionRecord, HistoryColumns, ProcessRecord, ProcessRow, ReportedRequests,
+    RuleView, TargetView,
 };
 use base::time::Moment;
 use evidence::black_box::files::Files;
-use gc_rules::incident::IncidentRecord;
 use gc_telemetry::definition::resource::K8S_NAMESPACE_NAME;
 use gc_telemetry::options::{Aggregate, Temporality};
 use gc_telemetry::origin::Origin;
 use gc_telemetry::value::text;
+use incidents::IncidentRecord;
 use opentelemetry_proto::tonic::common::v1::KeyValue;
 use opentelemetry_proto::tonic::metrics::v1::Metric;
 use processes::service::workload;
 use processes::{Identity, RunState};
-use run::history::{BUCKET_NS, Bucket, Remembered, stored};
+use run::history::{BUCKET_NS, Bucket, RetainedCollection, stored};
 use targets::host::now;
 use web::Views;
 
@@ -39,35 +39,37 @@ use crate::pipeline::exited::ExitedRun;
 use crate::pipeline::memory_count::look_at_memory;
 use crate::pipeline::observed_run::ObservedRun;
 use crate::pipeline::registry::Pipeline;
-use crate::pipeline::shared::{Noted, add_unknown};
+use crate::pipeline::shared::{UnreadProcess, add_unknown};
 
-/// Buckets of an hour.
+/// Number of buckets per hour.
 const HOUR: u64 = 3600 * 1_000_000_000 / BUCKET_NS;
 
-/// Maximum number of groups of processes that are not read.
+/// Maximum number of groups that keep their namespace and workload. Further groups are merged by reason.
 const MAX_WORKLOADS: usize = 200;
 
-/// What processes have in common from which nothing is read.
+/// A group of processes that gcwatch does not read.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
-pub struct NotAttached {
-    /// One word.
+pub struct UnattachedGroup {
+    /// Reason, in one word.
     pub reason: String,
-    /// Kubernetes namespace; `None` outside of Kubernetes.
+    /// Kubernetes namespace; `None` outside Kubernetes, if the processes are not read on purpose, or if the limit of
+    /// groups is reached.
     pub namespace: Option<String>,
-    /// Workload; `None` if nobody wants the processes to be read here, and beyond the limit of groups.
+    /// Workload; `None` if the processes are not read on purpose (excluded, or held by another instance), or if the
+    /// limit of groups is reached.
     pub workload: Option<String>,
 }
 
-/// The largest groups. The processes of the others are counted by reason.
-fn bounded(counts: BTreeMap<NotAttached, u64>) -> BTreeMap<NotAttached, u64> {
-    let mut groups: Vec<(NotAttached, u64)> = counts.into_iter().collect();
+/// Keeps the largest groups. Processes of the remaining groups are counted by reason.
+fn bounded(counts: BTreeMap<UnattachedGroup, u64>) -> BTreeMap<UnattachedGroup, u64> {
+    let mut groups: Vec<(UnattachedGroup, u64)> = counts.into_iter().collect();
     groups.sort_by_key(|(_, count)| Reverse(*count));
     let mut bounded = BTreeMap::new();
     for (place, (group, count)) in groups.into_iter().enumerate() {
         let group = if place < MAX_WORKLOADS {
             group
         } else {
-            NotAttached {
+            UnattachedGroup {
                 namespace: None,
                 workload: None,
                 ..group
@@ -83,24 +85,24 @@ fn bounded(counts: BTreeMap<NotAttached, u64>) -> BTreeMap<NotAttached, u64> {
 pub struct Records(Pipeline);
 
 impl Records {
-    /// Those of this pipeline.
-    pub fn of(pipeline: &Pipeline) -> Self {
+    /// Returns the records of a pipeline.
+    pub fn new(pipeline: &Pipeline) -> Self {
         Self(pipeline.clone())
     }
 
-    /// How many processes there are from which nothing is read, by the reason.
+    /// Returns the number of processes that are not read, by reason.
     pub fn reasons(&self) -> BTreeMap<String, u64> {
         self.count(RunState::not_attached)
     }
 
-    /// Processes from which nothing is read, by reason, namespace and workload: at most `MAX_WORKLOADS` groups with a
-    /// workload, the largest ones. Processes that nobody wants to be read here have no workload.
-    pub fn not_attached(&self) -> BTreeMap<NotAttached, u64> {
+    /// Returns the number of processes that are not read, by reason, namespace and workload: the largest groups with a
+    /// workload, at most `MAX_WORKLOADS`. Processes that are not read on purpose have neither namespace nor workload.
+    pub fn not_attached(&self) -> BTreeMap<UnattachedGroup, u64> {
         let mut counts = BTreeMap::new();
         let mut count = |state: &RunState, identity: &Identity, resource: &[KeyValue]| {
             let Some(reason) = state.not_attached() else { return };
             let is_meant = matches!(state, RunState::Excluded | RunState::HeldElsewhere { .. });
-            let group = NotAttached {
+            let group = UnattachedGroup {
                 reason,
                 namespace: text(resource, K8S_NAMESPACE_NAME.name).filter(|_| !is_meant),
                 workload: (!is_meant).then(|| workload(identity, resource)),
@@ -121,7 +123,7 @@ impl Records {
         bounded(counts)
     }
 
-    /// How many processes there are by what is said of their state.
+    /// Counts processes by a value derived from their state. A process without a value is not counted.
     fn count<W: Ord>(&self, said: impl Fn(&RunState) -> Option<W>) -> BTreeMap<W, u64> {
         let mut counts = BTreeMap::new();
         let runs = self.0.runs().into_iter();
@@ -133,19 +135,20 @@ impl Records {
         counts
     }
 
-    /// The processes that have no feed (or those of a pid), with what an orchestrator knows of them.
-    fn noted(&self, pid: Option<u32>) -> Vec<Noted> {
+    /// Returns the processes without a feed, or only the processes with the given pid, with the metadata of the
+    /// orchestrator.
+    fn noted(&self, pid: Option<u32>) -> Vec<UnreadProcess> {
         let shared = self.0.shared();
-        let is_meant = |noted: &&Noted| pid.is_none_or(|pid| noted.identity.key.pid == pid);
-        let mut noted: Vec<Noted> = shared.processes().noted.values().filter(is_meant).cloned().collect();
-        for Noted { identity, .. } in &mut noted {
+        let is_meant = |noted: &&UnreadProcess| pid.is_none_or(|pid| noted.identity.key.pid == pid);
+        let mut noted: Vec<UnreadProcess> = shared.processes().noted.values().filter(is_meant).cloned().collect();
+        for UnreadProcess { identity, .. } in &mut noted {
             add_unknown(&mut identity.resource, &shared.metadata(&identity.provenance));
         }
         noted
     }
 
-    /// The newest run of a pid from which something is or was read; of one that exited, with why, if no other process
-    /// has its pid.
+    /// Returns the newest run of a pid that gcwatch reads or has read. An exited run is returned, with its exit, only
+    /// if no other process has its pid. Returns `None` if there is no such run.
     fn run_of(&self, pid: u32) -> Option<(Arc<ObservedRun>, Option<ExitedRun>)> {
         let processes = self.0.shared().processes();
         let live = processes.runs.values().rfind(|run| run.key().pid == pid);
@@ -155,7 +158,7 @@ impl Records {
         if processes.noted.keys().any(|key| key.pid == pid) {
             return None;
         }
-        let exited = processes.exited.of(pid)?.clone();
+        let exited = processes.exited.find(pid)?.clone();
         Some((Arc::clone(&exited.run), Some(exited)))
     }
 }
@@ -167,7 +170,7 @@ impl Views for Records {
         let mut open: Vec<IncidentRecord> = runs.flat_map(|run| rule::incidents(&run.look(), wall)).collect();
         let owner = self.0.shared().incidents();
         open.extend(owner.open().flat_map(|subject| subject.records(wall)));
-        // One whose process exited meanwhile was met twice.
+        // An incident whose process exited during this function can appear twice.
         let mut met = HashSet::new();
         open.retain(|record| met.insert(record.id.clone()));
         open.sort_by_key(|record| (Reverse(record.severity), Reverse(record.since.clone())));
@@ -220,7 +223,8 @@ impl Views for Records {
         let (now, mut incidents) = (now(), self.incidents());
         let open = row::open_incidents(&incidents);
         incidents.retain(|incident| incident.pid == Some(pid));
-        // Before the runs: one that is attached to meanwhile is among these.
+        // Read the noted processes before the runs, so that a process that is attached during this function is found
+        // among the runs.
         let noted = self.noted(Some(pid)).into_iter().next();
         let Some((run, exited)) = self.run_of(pid) else {
             let wall = self.0.wall();
@@ -247,9 +251,9 @@ impl Views for Records {
         Box::pin(look_at_memory(&self.0, pid))
     }
 
-    fn collection(&self, pid: u32, number: u64) -> Result<CollectionRecord, NoCollection> {
-        let (run, _) = self.run_of(pid).ok_or(NoCollection::NoProcess)?;
-        collection::of_number(&run.look(), number)
+    fn collection(&self, pid: u32, number: u64) -> Result<CollectionRecord, CollectionLookupError> {
+        let (run, _) = self.run_of(pid).ok_or(CollectionLookupError::NoProcess)?;
+        collection::find_record(&run.look(), number)
     }
 
     fn collections(&self, pid: Option<u32>, limit: usize) -> Vec<serde_json::Value> {
@@ -261,7 +265,7 @@ impl Views for Records {
             }
             let (ns_pid, wall, recent) = {
                 let run = run.look();
-                let recent: Vec<Remembered> = run.history.kept.newest().cloned().collect();
+                let recent: Vec<RetainedCollection> = run.history.kept.newest().cloned().collect();
                 (run.identity.who().ns_pid, run.wall, recent)
             };
             records.extend(collection::newest(recent, limit, wall, key.pid, ns_pid));
@@ -274,7 +278,7 @@ impl Views for Records {
         let (observed, _) = self.run_of(pid)?;
         let run = observed.look();
         let now = run.present(now());
-        // What was kept before the clock was set has the time of the clock as it was.
+        // Buckets that were kept before the clock was set have the time of the old clock.
         let (newest, attached, wall) = (run.history.unkept(now), run.session.first_attach, run.wall);
         drop(run);
         let mut all: BTreeMap<u64, Bucket> = match folder.read(observed.key()) {
@@ -332,7 +336,7 @@ impl Views for Records {
     fn collect(&self, now_unix_ns: u64) -> Vec<(Arc<Origin>, Vec<Metric>)> {
         let (runs, shared) = (self.0.runs(), self.0.shared());
         match shared.settings().metrics.aggregate {
-            Aggregate::Service => shared.of_services(&runs, (0, 1), now_unix_ns, Temporality::Cumulative),
+            Aggregate::Service => shared.collect_services(&runs, (0, 1), now_unix_ns, Temporality::Cumulative),
             Aggregate::Process => {
                 let runs = runs.into_iter();
                 runs.filter_map(|run| run.metrics(now_unix_ns, Temporality::Cumulative))
@@ -355,11 +359,12 @@ impl Views for Records {
 mod tests {
     use super::*;
 
-    /// Scenario: more workloads than the limit, the smaller ones with another reason.
-    /// Guarantee: no process is missing, the largest groups keep their workload, and the number of groups is bounded.
+    /// Scenario: there are more workloads than the limit; the smaller workloads have another reason.
+    /// Guarantee: no process is missing, the smaller workloads are merged into one group of their reason, and the
+    /// number of groups is bounded.
     #[test]
     fn groups_are_bounded() {
-        let group = |number: usize, reason: &str| NotAttached {
+        let group = |number: usize, reason: &str| UnattachedGroup {
             reason: reason.to_owned(),
             namespace: Some("shop".to_owned()),
             workload: Some(format!("deployment/{number}")),
@@ -369,7 +374,7 @@ mod tests {
         let groups = bounded(large.chain(small).collect());
         assert_eq!(groups.len(), MAX_WORKLOADS + 1);
         assert_eq!(groups.values().sum::<u64>(), 5 * MAX_WORKLOADS as u64 + 100);
-        let rest = NotAttached {
+        let rest = UnattachedGroup {
             reason: "no-socket".to_owned(),
             namespace: None,
             workload: None,

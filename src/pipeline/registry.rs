@@ -1,4 +1,4 @@
-//! Every process that is known, and what is asked of all of them at once.
+//! All known processes, and the operations that concern all of them.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
@@ -7,11 +7,12 @@ use std::sync::atomic::Ordering;
 use std::time::{Duration, SystemTime};
 
 use base::time::{Moment, Wall};
-use gc_rules::incident::{Finding, RESUME_NS};
-use gc_rules::rule_set::RuleSet;
 use gc_telemetry::origin::Origin;
+use incidents::{Finding, RESUME_NS};
+use rule_engine::rule_set::RuleSet;
 use targets::host::now;
 
+use crate::pipeline::evidence_requests::{self, EvidenceRequest};
 use crate::pipeline::exited::ExitedRun;
 use crate::pipeline::feed::Feed;
 use crate::pipeline::history_folder::HistoryFolder;
@@ -19,8 +20,7 @@ use crate::pipeline::observed_run::ObservedRun;
 use crate::pipeline::outlet::Outlet;
 use crate::pipeline::resumed::StoredState;
 use crate::pipeline::service::Death;
-use crate::pipeline::shared::{Counts, Noted, Shared, add_unknown};
-use crate::pipeline::wants::{self, Want};
+use crate::pipeline::shared::{Counts, Shared, UnreadProcess, add_unknown};
 use base::run_key::RunKey;
 use evidence::black_box::BlackBox;
 use evidence::flames::Flames;
@@ -29,34 +29,35 @@ use processes::surroundings::Surroundings;
 use processes::{Identity, RunState};
 use run::history::{Bucket, bucket_of};
 use run::settings::{Clock, PipelineSettings};
-use run::{At, Input, Measured, RuleCounts};
+use run::{Input, InputTime, ProcessReading, RuleCounts};
 use targets::clock::Clocks;
-use targets::sink::{Full, Sink};
+use targets::sink::{Sink, TargetLimitError};
 
-/// Most incidents that are stored; of more, the most severe and oldest.
-const MOST_STORED: usize = 1000;
+/// Maximum number of incidents that are stored. The most severe incidents are kept, and the oldest among equally severe
+/// incidents.
+const MAX_STORED: usize = 1000;
 
-/// Buckets of the history that ended so long ago change no more: what belongs to a collection may be known late.
+/// Number of buckets after which a bucket of the history no longer changes. Details of a collection can arrive late.
 const SETTLED: u64 = 12;
 
-/// Most processes that are remembered although nothing is read from them (excluded, unattachable).
+/// Maximum number of processes that are remembered although gcwatch does not read them (excluded, unattachable).
 const MAX_NOTED: usize = 4096;
 
-/// The pipeline from outcomes to spans, metrics and alerts, shared by all tasks.
+/// The pipeline from outcomes to spans, metrics and alerts. All tasks share it.
 #[derive(Debug, Clone)]
 pub struct Pipeline {
     shared: Arc<Shared>,
 }
 
 impl Pipeline {
-    /// A pipeline without runs and without rules.
+    /// Creates a pipeline without runs and without rules.
     pub fn new(settings: PipelineSettings, outlet: Arc<dyn Outlet>) -> Self {
         Self {
             shared: Arc::new(Shared::new(settings, outlet)),
         }
     }
 
-    /// What the wall clock shows at the instants of its records.
+    /// Returns the relation between the instants in this pipeline's records and the wall clock.
     pub fn wall(&self) -> Wall {
         self.shared.wall()
     }
@@ -65,32 +66,32 @@ impl Pipeline {
         &self.shared
     }
 
-    /// The place of evidence outside of the host. It is set once.
+    /// Sets the store that keeps evidence outside the host. Only the first call has an effect.
     pub fn set_store(&self, store: Store) {
         let _set_already = self.shared.store.set(store);
     }
 
-    /// Where evidence is kept outside of the host; `None`: it stays on the host.
+    /// Returns the store that keeps evidence outside the host, or `None` if evidence stays on the host.
     pub(crate) fn store(&self) -> Option<&Store> {
         self.shared.store.get()
     }
 
-    /// Severe incidents of processes that are attached to from now on are recorded there.
+    /// Sets the black box, which records severe incidents of processes that gcwatch attaches to afterwards.
     pub fn set_black_box(&self, black_box: BlackBox) {
         let _set_already = self.shared.black_box.set(black_box);
     }
 
-    /// The history of runs is kept there from now on.
+    /// Sets the folder in which the history of runs is kept.
     pub fn set_history(&self, history: HistoryFolder) {
         let _set_already = self.shared.history.set(history);
     }
 
-    /// The flame graphs of incidents.
+    /// Returns the flame graphs of incidents.
     pub fn flames(&self) -> &Flames {
         &self.shared.flames
     }
 
-    /// Other settings, from now on. Histograms of runs that were attached to before keep their buckets.
+    /// Applies new settings. Histograms of runs that are already attached keep their buckets.
     pub fn reconfigure(&self, settings: PipelineSettings) {
         self.shared.set_settings(settings);
         let (settings, at) = (self.shared.settings(), self.shared.at(now()));
@@ -99,25 +100,26 @@ impl Pipeline {
         }
     }
 
-    /// Other rules, from now on and for all runs. What a rule knows of a process stays while its id and its meaning do.
+    /// Applies new rules to all runs. The state of a rule in a process is kept if the id and the meaning of the rule
+    /// are unchanged.
     pub fn set_rules(&self, rules: Arc<RuleSet>, now: Moment) {
         self.shared.set_rules(Arc::clone(&rules));
         for run in self.runs() {
             run.hand(self.shared.at(now), Input::Rules(Arc::clone(&rules)));
             self.shared.count_rules(&run);
         }
-        // Counts of rules that are gone go with them.
+        // Drop the counts of removed rules.
         let known = rules.by_id();
         self.shared.rule_counts().retain(|id, _| known.contains_key(&**id));
     }
 
-    /// The rules in force.
+    /// Returns the rules in force.
     pub fn rules(&self) -> Arc<RuleSet> {
         self.shared.rules()
     }
 
-    /// What each rule's evaluations came to, over all runs since the pipeline began; without rules that were never
-    /// evaluated.
+    /// Returns the evaluation counts of each rule, over all runs since the pipeline was created. Rules that were never
+    /// evaluated are not included.
     pub fn rule_counts(&self) -> BTreeMap<Arc<str>, RuleCounts> {
         for run in self.runs() {
             self.shared.count_rules(&run);
@@ -125,10 +127,11 @@ impl Pipeline {
         self.shared.rule_counts().clone()
     }
 
-    /// Advances the time of the rules of live runs, so that silence counts: must be called once a second.
+    /// Advances the time of the rules of live runs, so that missing events count. Must be called once per second.
     ///
-    /// `behind`: how long ago all streams were read to their end. While that is long, it is gcwatch that is silent, and
-    /// the time passes up to then only.
+    /// `behind` is the time since all streams were last read to their end. While this time is long, gcwatch itself is
+    /// the reason for missing events, so the time of the rules advances only up to the instant at which the streams
+    /// were last read.
     pub fn tick(&self, clocks: Clocks, behind: Duration) {
         let now = clocks.moment();
         let wall = match self.shared.settings().clock {
@@ -138,7 +141,7 @@ impl Pipeline {
         let behind_ns = u64::try_from(behind.as_nanos()).unwrap_or(u64::MAX);
         let runs = self.live();
         for run in &runs {
-            run.hand(At { now, wall }, Input::Tick { behind_ns });
+            run.hand(InputTime { now, wall }, Input::Tick { behind_ns });
         }
         let is_awaited = *self.shared.scanned.borrow() && !self.shared.incidents().waiting.waiting.is_empty();
         let known: Option<Vec<RunKey>> = is_awaited.then(|| {
@@ -149,7 +152,7 @@ impl Pipeline {
         self.learn_deaths(now);
     }
 
-    /// What became known of processes that exited a moment ago.
+    /// Passes the causes of recent exits from the book of services to the exited runs.
     fn learn_deaths(&self, now: Moment) {
         let young = self.shared.processes().exited.learning(now);
         if young.is_empty() {
@@ -163,40 +166,41 @@ impl Pipeline {
         deaths.iter().for_each(|death| processes.exited.learn(death));
     }
 
-    /// Changes with every change of an incident: what is stored of them is old then.
+    /// Returns a number that changes with every change of an incident. Stored incidents are outdated if this number has
+    /// changed.
     pub fn incident_changes(&self) -> u64 {
         self.shared.counters.incident_changes.load(Ordering::Relaxed)
     }
 
-    /// Who gcwatch itself is, for what rules say of it.
+    /// Sets the identity of gcwatch itself, for rules about gcwatch.
     pub fn set_own(&self, run: RunKey, resource: Arc<Origin>) {
         self.shared.incidents().own = Some((run, resource));
     }
 
-    /// gcwatch itself stalled for so long until now.
+    /// Records that gcwatch itself stalled for the given duration, until now.
     pub fn stalled(&self, length: Duration, now: Moment) {
         self.shared.incidents().watcher.stalled(length, now);
     }
 
-    /// The dead of the last minutes of which it is not known whether they were killed for memory.
+    /// Returns processes that exited in the last minutes for which it is unknown whether they were killed for memory.
     pub(crate) fn unexplained_deaths(&self) -> Vec<RunKey> {
         self.shared.incidents().book.unexplained()
     }
 
-    /// Whether a dead process was killed for memory.
+    /// Records whether a process that has exited was killed for memory.
     pub(crate) fn oom_killed(&self, dead: RunKey, killed: bool) {
         self.shared.incidents().book.oom_killed(dead, killed);
     }
 
-    /// Whose metadata is added to processes from now on; it is asked at once, and with each
+    /// Sets the source of metadata that is added to processes. The source is queried at once, and at each
     /// [`Self::surroundings_changed`].
     pub fn set_surroundings(&self, surroundings: Option<Arc<dyn Surroundings>>) {
         self.shared.set_surroundings(surroundings);
         self.surroundings_changed(now());
     }
 
-    /// Metadata may have changed: it is asked for anew, and what differs is in all that is exported from now on.
-    /// Returns the number of runs for which it differs.
+    /// Queries the metadata of all runs again after a possible change. Differences apply to all later exports. Returns
+    /// the number of runs whose metadata differs.
     pub fn surroundings_changed(&self, now: Moment) -> usize {
         let mut changed = 0;
         for run in self.live() {
@@ -214,24 +218,24 @@ impl Pipeline {
         changed
     }
 
-    /// A reading of a run's memory and its container.
-    pub fn measured(&self, run: &ObservedRun, measured: Measured, now: Moment) {
+    /// Records a measurement of a run's memory and its container.
+    pub fn measured(&self, run: &ObservedRun, measured: ProcessReading, now: Moment) {
         run.hand(self.shared.at(now), Input::Measured(Box::new(measured)));
     }
 
-    /// Something happens to a run now.
+    /// Applies an input to a run now.
     pub(crate) fn hand(&self, run: &ObservedRun, input: Input) {
         run.hand(self.shared.at(now()), input);
     }
 
-    /// Waits until [`scanned`](Sink::scanned) was called for the first time.
+    /// Waits until [`scanned`](Sink::scanned) is called for the first time.
     pub async fn first_scan(&self) {
         let mut scanned = self.shared.scanned.subscribe();
         // The sender lives as long as the pipeline.
         let _scanned = scanned.wait_for(|scanned| *scanned).await;
     }
 
-    /// Every run that is observed, by pid.
+    /// Returns all observed runs, sorted by pid.
     pub fn runs(&self) -> Vec<Arc<ObservedRun>> {
         self.shared.processes().runs.values().map(Arc::clone).collect()
     }
@@ -246,27 +250,29 @@ impl Pipeline {
         self.shared.processes().runs.get(&key).map(Arc::clone)
     }
 
-    /// What open incidents of live processes ask bursts for, the most severe first.
-    pub fn wants(&self) -> Vec<Want> {
+    /// Returns the evidence requests of open incidents of live processes, the most severe incidents first.
+    pub fn evidence_requests(&self) -> Vec<EvidenceRequest> {
         let live = self.live().into_iter();
-        let mut wants: Vec<_> = live.flat_map(|run| wants::of_run(&run.look())).collect();
-        wants.sort_by_key(|(severity, _)| Reverse(*severity));
-        wants.into_iter().map(|(_, want)| want).collect()
+        let mut requests: Vec<_> = live.flat_map(|run| evidence_requests::for_run(&run.look())).collect();
+        requests.sort_by_key(|(severity, _)| Reverse(*severity));
+        requests.into_iter().map(|(_, want)| want).collect()
     }
 
-    /// Whom the telemetry of a run is of; `None`: it is gone.
+    /// Returns the resource of a run's telemetry, or `None` if the run no longer exists.
     pub fn resource(&self, run: RunKey) -> Option<Arc<Origin>> {
         Some(Arc::clone(self.run(run)?.look().identity.resource()))
     }
 
-    /// gcwatch begins a heap dump of a run (`true`), or has ended one: its collections are not the program's.
+    /// Records that gcwatch starts a heap dump of a run (`true`) or has finished one. Collections during a dump do not
+    /// count as collections of the program.
     pub fn dumps(&self, run: RunKey, begins: bool) {
         if let Some(run) = self.run(run) {
             self.hand(&run, Input::OwnDump(begins));
         }
     }
 
-    /// A burst for an incident is over, or there is none. An incident that ended meanwhile does not get it.
+    /// Adds the finding of a burst, or the reason for a missing finding, to an incident. An incident that has ended
+    /// gets no finding.
     pub fn found(&self, run: RunKey, incident: u64, mut finding: Finding) {
         finding.dated(self.wall().unix_ns(now()));
         if let Some(run) = self.run(run) {
@@ -275,8 +281,8 @@ impl Pipeline {
         }
     }
 
-    /// Continues the incidents that were open before gcwatch was restarted. `same_boot`: pids and start times mean the
-    /// same processes as then; otherwise all of them end.
+    /// Continues the incidents that were open before gcwatch was restarted. `same_boot`: whether the machine has not
+    /// been rebooted, so pids and start times are still valid. Otherwise all incidents end.
     pub fn resume(&self, stored: &[StoredState], same_boot: bool, now: Moment) {
         let (rules, wall) = (self.rules(), self.wall());
         let mut owner = self.shared.incidents();
@@ -288,7 +294,7 @@ impl Pipeline {
         }
     }
 
-    /// What is open now and receivers know of, for [`resume`](Self::resume) of the next daemon.
+    /// Returns the open incidents that receivers know, for [`resume`](Self::resume) of the next daemon.
     pub fn open_incidents(&self) -> Vec<StoredState> {
         let (mut open, wall) = (Vec::new(), self.wall());
         for run in self.live() {
@@ -298,23 +304,23 @@ impl Pipeline {
             let share = run.identity.share();
             let incidents = rules.incidents();
             open.extend(
-                incidents.map(|incident| StoredState::of(run.key(), &who.name, resource, &share, incident, wall)),
+                incidents.map(|incident| StoredState::new(run.key(), &who.name, resource, &share, incident, wall)),
             );
         }
         for left in self.shared.incidents().open() {
             let state =
-                |incident| StoredState::of(left.run, &left.process, &left.resource, &left.share, incident, wall);
+                |incident| StoredState::new(left.run, &left.process, &left.resource, &left.share, incident, wall);
             open.extend(left.incidents.open().map(|incident| state(incident)));
         }
-        // One whose process exited meanwhile was met twice.
+        // An incident whose process exited during this function can appear twice.
         let mut met = BTreeSet::new();
         open.retain(|state| met.insert((state.pid, state.start_time, state.incident.number())));
         open.sort_by_key(|state| (Reverse(state.incident.severity()), state.incident.began_unix_ns()));
-        open.truncate(MOST_STORED);
+        open.truncate(MAX_STORED);
         open
     }
 
-    /// Ends all open incidents: nobody watches any more, and nothing of them outlives this daemon.
+    /// Closes all open incidents, because no daemon will monitor the processes after this daemon.
     pub fn unwatch_all(&self, now: Moment) {
         for run in self.live() {
             run.hand(self.shared.at(now), Input::Unwatched);
@@ -324,7 +330,8 @@ impl Pipeline {
         self.shared.notify_all(&mut owner, changes);
     }
 
-    /// Writes what is new of the history of all runs; blocking. `all`: also what may change yet, as gcwatch ends.
+    /// Writes new buckets of all runs to the history. `all`: whether to include buckets that can still change, because
+    /// gcwatch exits. Blocks the calling thread.
     pub fn keep_history(&self, now: Moment, all: bool) {
         let Some(folder) = self.shared.history.get() else {
             return;
@@ -338,7 +345,7 @@ impl Pipeline {
             let is_over = all || run.session.state == RunState::Ended;
             let settled = bucket_of(now).saturating_sub(SETTLED);
             let (mut buckets, wall) = (run.history.unkept(now), run.wall);
-            // A disk may hang.
+            // A disk can hang, so release the run first.
             drop(run);
             buckets.retain(|bucket| is_over || bucket.index < settled);
             let Some(newest) = buckets.last().map(|bucket| bucket.index) else {
@@ -361,12 +368,12 @@ impl Pipeline {
         self.export_share(0, 1, now_unix_ns);
     }
 
-    /// Exports those of one share of the runs, `share` of `shares`; a run is always in the same share.
+    /// Exports the metrics of share number `share` of `shares`. A run is always in the same share.
     pub fn export_share(&self, share: u32, shares: u32, now_unix_ns: u64) {
         self.shared.export(&self.runs(), (share, shares), now_unix_ns);
     }
 
-    /// What was counted since the pipeline began.
+    /// Returns the counts since the pipeline was created.
     pub fn counts(&self) -> Counts {
         self.shared.counters.now()
     }
@@ -375,7 +382,7 @@ impl Pipeline {
 impl Sink for Pipeline {
     type Run = Feed;
 
-    fn open(&self, mut identity: Identity) -> Result<Feed, Full> {
+    fn open(&self, mut identity: Identity) -> Result<Feed, TargetLimitError> {
         let settings = self.shared.settings();
         add_unknown(&mut identity.resource, &settings.resource);
         let metadata = self.shared.metadata(&identity.provenance);
@@ -387,7 +394,7 @@ impl Sink for Pipeline {
             None if processes.runs.len() >= settings.max_runs => {
                 drop(processes);
                 self.shared.counters.over_limit.fetch_add(1, Ordering::Relaxed);
-                return Err(Full {
+                return Err(TargetLimitError {
                     limit: settings.max_runs,
                 });
             }
@@ -396,7 +403,7 @@ impl Sink for Pipeline {
                 let at = self.shared.at(now());
                 let delivery = Arc::downgrade(&self.shared);
                 let run = Arc::new(ObservedRun::new(identity, settings, at, delivery));
-                // It has no rules yet: there are no alerts that this could change.
+                // The run has no rules yet, so there are no alerts that the metadata could change.
                 run.hand(at, Input::Metadata(metadata));
                 processes.runs.insert(key, Arc::clone(&run));
                 run
@@ -423,7 +430,7 @@ impl Sink for Pipeline {
             .get(&identity.key)
             .filter(|noted| noted.state == state)
             .map_or(now, |noted| noted.since);
-        let noted = Noted {
+        let noted = UnreadProcess {
             identity: identity.clone(),
             state,
             since,

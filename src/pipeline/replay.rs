@@ -1,12 +1,12 @@
 //! Feeds a recording into the pipeline like a live process.
 //!
-//! A recording passes through the same decoder and the same state machine with the same timeouts as a stream from a
-//! socket, then through the same [`Feed`]: `replay` exports the data that the daemon would have exported.
+//! A recording passes through the same decoder, state machine, timeouts and [`Feed`] as a stream from a socket.
+//! `replay` therefore exports the data that the daemon would have exported.
 
 use std::path::Path;
 
-use clr_gc::gc::{LIVE_SETTLE_NS, Outcome, Settling};
-use clr_gc::stream::{Advanced, GcStream, ProcessKey, Scope};
+use clr_gc::gc::{LIVE_SETTLE_NS, Outcome, ReportTiming};
+use clr_gc::stream::{AdvanceOutcome, GcStream, ProcessKey, Scope};
 use nettrace::{Ending, TraceHeader};
 use opentelemetry_proto::tonic::common::v1::KeyValue;
 use opentelemetry_proto::tonic::common::v1::any_value::Value;
@@ -19,9 +19,9 @@ use gc_telemetry::value::key_value;
 use processes::{Identity, RunState, StreamProgress};
 use recording::RecordingError;
 use recording::source::Source;
-use targets::sink::{Full, RunSink as _, Sink as _};
+use targets::sink::{RunSink as _, Sink as _, TargetLimitError};
 
-/// Iterates over the outcomes of a recording.
+/// An iterator over the outcomes of a recording.
 #[derive(Debug)]
 pub struct Player {
     source: Source,
@@ -38,7 +38,7 @@ impl Player {
     ///
     /// # Errors
     ///
-    /// The recording cannot be opened.
+    /// Returns an error if the recording cannot be opened.
     pub fn open(path: &Path) -> Result<Self, RecordingError> {
         Ok(Self::new(Source::open(path)?))
     }
@@ -47,14 +47,14 @@ impl Player {
     pub fn new(source: Source) -> Self {
         Self {
             source,
-            stream: GcStream::new(Scope::Collections, Settling::After(LIVE_SETTLE_NS)),
+            stream: GcStream::new(Scope::Collections, ReportTiming::After(LIVE_SETTLE_NS)),
             drained: true,
             finished: false,
             ended: false,
         }
     }
 
-    /// Reads up to the header of the stream. Returns `None` if the recording is cut short before it.
+    /// Reads up to the header of the stream. Returns `None` if the recording is cut short before its header.
     ///
     /// # Errors
     ///
@@ -66,12 +66,13 @@ impl Player {
         Ok(self.stream.header())
     }
 
-    /// Returns the next outcome, in the order in which a live process would have sent them, or `None` at the end. A
-    /// recording that is cut short ends where it is cut.
+    /// Returns the next outcome, or `None` at the end. Outcomes are in the order in which the pipeline would have
+    /// received them from a live process. A recording that is cut short ends where it is cut.
     ///
     /// # Errors
     ///
-    /// The bytes are not a stream, are damaged, or cannot be read. All earlier outcomes have been returned.
+    /// Returns an error if the bytes are not a stream, are damaged, or cannot be read. All earlier outcomes have been
+    /// returned.
     pub fn next_outcome(&mut self) -> Result<Option<(ProcessKey, Outcome)>, RecordingError> {
         loop {
             if let Some(outcome) = self.stream.next_outcome() {
@@ -100,7 +101,7 @@ impl Player {
     /// Decodes the bytes read so far, up to the space available for outcomes.
     fn advance(&mut self) -> Result<(), RecordingError> {
         let advanced = self.stream.advance(|_| {});
-        self.drained = !matches!(advanced, Ok(Advanced::Paused));
+        self.drained = !matches!(advanced, Ok(AdvanceOutcome::Paused));
         if self.drained && (advanced.is_err() || self.finished || self.stream.decoder().ending().is_some()) {
             self.ended = true;
             self.stream.end();
@@ -122,7 +123,8 @@ impl Player {
         }
     }
 
-    /// Returns a sentence about where the recording is cut short, if it is.
+    /// Returns a sentence about the position at which the recording is cut short, or `None` if the recording is
+    /// complete.
     pub fn cut(&self) -> Option<String> {
         match self.stream.decoder().ending() {
             Some(Ending::Truncated { offset, reading }) => Some(format!(
@@ -134,8 +136,8 @@ impl Player {
     }
 }
 
-/// Returns the time at which an outcome was complete, in nanoseconds after the sync point, or `None` if that was not
-/// observed.
+/// Returns the time at which an outcome was complete, in nanoseconds after the sync point, or `None` if this time was
+/// not observed.
 pub fn complete_at(outcome: &Outcome) -> Option<i64> {
     match outcome {
         Outcome::Collection(collection) => Some(collection.last_event),
@@ -145,7 +147,7 @@ pub fn complete_at(outcome: &Outcome) -> Option<i64> {
 
 /// Identity of the processes of a recording.
 #[derive(Debug, Clone)]
-pub struct Cast {
+pub struct ReplayIdentity {
     /// `service.name`.
     pub service: String,
     /// Additional resource attributes.
@@ -158,15 +160,15 @@ pub struct Cast {
 
 /// The feeds of a recording's processes, created when a process first appears.
 #[derive(Debug)]
-pub struct Stage {
+pub struct ReplayFeeds {
     pipeline: Pipeline,
-    cast: Cast,
+    cast: ReplayIdentity,
     feeds: Vec<(ProcessKey, Feed)>,
 }
 
-impl Stage {
-    /// Creates a stage without processes.
-    pub fn new(pipeline: Pipeline, cast: Cast) -> Self {
+impl ReplayFeeds {
+    /// Creates the feeds of a recording of which no process has appeared yet.
+    pub fn new(pipeline: Pipeline, cast: ReplayIdentity) -> Self {
         Self {
             pipeline,
             cast,
@@ -186,8 +188,8 @@ impl Stage {
     ///
     /// # Errors
     ///
-    /// The limit of runs is reached.
-    pub fn observe(&mut self, key: ProcessKey, outcome: Outcome) -> Result<(), Full> {
+    /// Returns an error if the limit of runs is reached.
+    pub fn observe(&mut self, key: ProcessKey, outcome: Outcome) -> Result<(), TargetLimitError> {
         let place = self.feeds.iter().position(|(known, _)| *known == key);
         let place = match place {
             Some(place) => place,
@@ -205,8 +207,8 @@ impl Stage {
         Ok(())
     }
 
-    /// Reports the reading progress. It counts for the first process, because the losses of a stream do not belong to
-    /// any one process.
+    /// Reports the reading progress. The progress counts for the first process, because the losses of a stream do not
+    /// belong to any one process.
     pub fn progress(&mut self, progress: StreamProgress) {
         if let Some((_, feed)) = self.feeds.first_mut() {
             feed.progress(progress);

@@ -1,37 +1,38 @@
-//! Incidents of before gcwatch was restarted.
+//! Incidents from before a restart of gcwatch.
 //!
 //! ```text
-//! file -> waiting -- its process is attached to ------> the incidents of the run: go on without a message, or end
-//!              '---- its process is not there --------> exited: as if it had exited now
-//!              '---- nothing for a quarter of an hour -> ended, unknown
+//! file -> waiting -- gcwatch attaches to the process --> the incidents of the run: continue without a message, or end
+//!              '---- the process does not exist --------> the exited processes: as if the process had exited now
+//!              '---- no result for 15 minutes ----------> ended, unknown
 //! ```
 //!
-//! Receivers know an incident by its labels and its process, so that the end of a restored one reaches them.
+//! gcwatch also sends the end of a restored incident. Receivers identify an incident by its labels and its process, so
+//! they can match this end with the start that was sent before the restart.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use base::run_key::RunKey;
 use base::time::{Moment, Wall};
-use gc_rules::incident::{Incident, IncidentEnding, Incidents, Share, StoredIncident};
-use gc_rules::rule_set::RuleSet;
 use gc_telemetry::origin::Origin;
 use gc_telemetry::value::key_value;
+use incidents::{Incident, IncidentEnding, Incidents, QuotaOwner, StoredIncident};
 use opentelemetry_proto::tonic::common::v1::any_value::Value;
+use rule_engine::rule_set::RuleSet;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value as Json, json};
 
 use crate::pipeline::subject_incidents::{Changes, SubjectIncidents};
 
-/// An open incident and whose it is, for a file.
+/// An open incident and its subject, as stored in the file.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct StoredState {
     pub(crate) pid: u32,
     pub(crate) start_time: u64,
     pub(crate) process: String,
-    /// Attributes of its resource: texts, integers, booleans.
+    /// Attributes of the resource that are strings, integers or booleans. Other attributes are not stored.
     resource: BTreeMap<String, Json>,
-    /// The tenant and service whose part of the messages it takes; empty in files of earlier versions.
+    /// Tenant and service whose quota of messages the incident uses; empty in files of earlier versions.
     #[serde(default)]
     tenant: String,
     #[serde(default)]
@@ -39,32 +40,32 @@ pub struct StoredState {
     pub(crate) incident: StoredIncident,
 }
 
-/// Incidents of before, by their run.
+/// Incidents from before the restart, by run.
 #[derive(Debug, Default)]
-pub(crate) struct Resumed {
+pub(crate) struct ResumedIncidents {
     pub(crate) waiting: BTreeMap<RunKey, SubjectIncidents>,
     pub(crate) until: Moment,
 }
 
-impl Resumed {
-    /// The incidents of a run that is observed again.
+impl ResumedIncidents {
+    /// Removes and returns the incidents of a run, or `None` if no incident of the run waits.
     pub(crate) fn take(&mut self, run: RunKey) -> Option<Incidents> {
         self.waiting.remove(&run).map(|left| left.incidents)
     }
 
-    /// Ends all of them.
+    /// Closes all incidents.
     pub(crate) fn end(&mut self, ending: IncidentEnding, now: Moment) -> Vec<Changes> {
         let waiting = std::mem::take(&mut self.waiting).into_values();
         waiting.map(|mut left| left.end(ending, now)).collect()
     }
 
-    /// A second passed: those that waited too long end, and those without a process are given back, as if it had exited
-    /// now.
+    /// Closes all waiting incidents if they have waited too long, and returns the changes. Otherwise, removes and
+    /// returns the incidents whose process is not in `known`, as if the process had exited now. Called once per second.
     pub(crate) fn tick(&mut self, known: &[RunKey], now: Moment) -> (Vec<Changes>, Vec<SubjectIncidents>) {
         if now >= self.until {
             return (self.end(IncidentEnding::Unknown, now), Vec::new());
         }
-        // Those of services and of gcwatch itself have no process.
+        // Incidents of services and of gcwatch itself have no process, so they keep waiting.
         let is_gone = |(run, _): &(RunKey, SubjectIncidents)| run.pid != 0 && !known.contains(run);
         let (gone, waiting): (BTreeMap<_, _>, _) = std::mem::take(&mut self.waiting).into_iter().partition(is_gone);
         self.waiting = waiting;
@@ -73,7 +74,7 @@ impl Resumed {
         (Vec::new(), gone)
     }
 
-    /// One waits for its process.
+    /// Adds an incident that waits for its process.
     pub(crate) fn put(&mut self, left: SubjectIncidents, incident: Arc<Incident>) {
         let left = self.waiting.entry(left.run).or_insert(left);
         left.incidents.resume(incident, self.until);
@@ -81,12 +82,12 @@ impl Resumed {
 }
 
 impl StoredState {
-    /// That of an incident.
-    pub(crate) fn of(
+    /// Creates the stored state of an incident.
+    pub(crate) fn new(
         run: RunKey,
         process: &str,
         resource: &Origin,
-        share: &Share,
+        share: &QuotaOwner,
         incident: &Incident,
         wall: Wall,
     ) -> Self {
@@ -107,11 +108,11 @@ impl StoredState {
             resource: plain.collect(),
             tenant: share.tenant.to_string(),
             service: share.service.to_string(),
-            incident: StoredIncident::of(incident, wall),
+            incident: StoredIncident::from_incident(incident, wall),
         }
     }
 
-    /// Whose it is, who has none yet, and the incident again.
+    /// Returns the subject, without incidents, and the restored incident.
     pub(crate) fn restore(&self, rules: &RuleSet, wall: Wall) -> (SubjectIncidents, Arc<Incident>) {
         let run = RunKey {
             pid: self.pid,
@@ -131,7 +132,7 @@ impl StoredState {
             run,
             process: self.process.as_str().into(),
             resource: Arc::new(resource),
-            share: Share {
+            share: QuotaOwner {
                 tenant: self.tenant.as_str().into(),
                 service: self.service.as_str().into(),
             },

@@ -6,15 +6,17 @@
 //! the daemon's own stalls --------------------------------------------------------------------------->+--> notices
 //! ```
 //!
-//! A process that is killed for memory writes nothing, and its alerts end with it. The cause of its end is derived from
-//! the evidence that survives: the alerts of its last minute, whether its runtime ended the event stream cleanly, the
-//! kill counts of its control groups, and the state of its container in Kubernetes. A SIGTERM is not visible from
-//! outside, except through the exit code that Kubernetes has. An end without such evidence is ordinary, and a clean end
-//! is not a death in an emergency. One case remains: outside Kubernetes, a program that does not handle SIGTERM (.NET
-//! 10 has no default handler) and receives it while an alert on its memory fires counts as ended by its memory.
+//! A process that is killed for memory writes nothing, and its alerts end with it. gcwatch derives the cause of the end
+//! from the evidence that survives: the alerts of the last minute, the end of the event stream (clean or not), the kill
+//! counts of the control groups, and the state of the container in Kubernetes. A SIGTERM is not visible from outside,
+//! except through the exit code that Kubernetes has. An end without such evidence is ordinary, and a clean end is not a
+//! death in an emergency. One case cannot be recognized: outside Kubernetes, a program receives SIGTERM while an alert
+//! on its memory fires, and does not handle the signal (.NET 10 has no default handler). Such a program counts as ended
+//! by its memory.
 //!
-//! Bounded: [`MAX_SERVICES`](book::MAX_SERVICES) services, [`MAX_DEATHS`](book::MAX_DEATHS) deaths per service, kept
-//! for [`KEPT_NS`](book::KEPT_NS). Processes of services beyond the limit are counted and belong to no service.
+//! Bounded: [`MAX_SERVICES`](book::MAX_SERVICES) services, and [`MAX_DEATHS`](book::MAX_DEATHS) deaths per service,
+//! kept for [`DEATH_RETENTION_NS`](book::DEATH_RETENTION_NS). Processes of services beyond the limit are counted and
+//! belong to no service.
 
 mod book;
 mod death;

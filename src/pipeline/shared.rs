@@ -1,4 +1,4 @@
-//! What all feeds and the pipeline share: the runs, the settings and rules in force, the way out, the totals.
+//! State shared by all feeds and the pipeline: runs, settings, rules, the outlet and the counters.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
@@ -6,13 +6,13 @@ use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, RwLock};
 
 use base::time::{Moment, Wall};
 use delivery::alerts::Notices;
-use gc_rules::incident::{Incidents, recording_id};
-use gc_rules::rule_set::RuleSet;
 use gc_telemetry::aggregate::{Services, is_in_share};
 use gc_telemetry::options::{Aggregate, Temporality};
 use gc_telemetry::origin::Origin;
+use incidents::{Incidents, recording_id};
 use opentelemetry_proto::tonic::common::v1::KeyValue;
 use opentelemetry_proto::tonic::metrics::v1::Metric;
+use rule_engine::rule_set::RuleSet;
 use targets::host::now;
 use tokio::sync::watch;
 use tracing::info;
@@ -30,31 +30,33 @@ use evidence::store::Store;
 use processes::surroundings::Surroundings;
 use processes::{Identity, Provenance, RunState};
 use run::settings::{Clock, PipelineSettings};
-use run::{At, Input, Output, RuleCounts, Run};
+use run::{Input, InputTime, Output, RuleCounts, Run};
 use targets::clock::Clocks;
 
-/// Both clocks cannot be read at once: less is no other time that the wall clock shows.
+/// Minimum change of the wall clock that counts, in nanoseconds. The wall clock and the monotonic clock cannot be read
+/// at the same instant.
 const SAME_NS: u64 = 1_000_000;
 
-/// More is a wall clock that somebody set, and worth a line in the log.
+/// Minimum change of the wall clock that gcwatch logs, in nanoseconds.
 const SET_NS: u64 = 100_000_000;
 
-/// What the pipeline counted since it began, over all runs, also those that ended.
+/// Counts since the pipeline was created, over all runs including ended runs.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Counts {
     /// Collections observed.
     pub collections: u64,
-    /// Spans made.
+    /// Spans created.
     pub spans: u64,
     /// Collections that did not become spans because of the limit per second.
     pub over_rate: u64,
-    /// Runs that were refused because of the limit of runs.
+    /// Runs refused because of the limit of runs.
     pub over_limit: u64,
-    /// Sessions that were ended because their stream took too much memory.
+    /// Sessions ended because their stream took too much memory.
     pub over_memory: u64,
-    /// Processes that were not remembered because of the limit of those.
+    /// Processes not remembered because of the limit of noted processes.
     pub not_noted: u64,
-    /// What happened to runs and was dropped, because somebody held the run for long; the next one says as much.
+    /// Inputs dropped because a viewer held the run for too long. The next input of the run carries the same
+    /// information.
     pub inputs_dropped: u64,
 }
 
@@ -67,7 +69,7 @@ pub(crate) struct Counters {
     pub(crate) over_memory: AtomicU64,
     pub(crate) not_noted: AtomicU64,
     pub(crate) inputs_dropped: AtomicU64,
-    /// Changes with every change of an incident.
+    /// Number that changes with every change of an incident.
     pub(crate) incident_changes: AtomicU64,
 }
 
@@ -86,20 +88,20 @@ impl Counters {
     }
 }
 
-/// A process from which nothing is read, and why.
+/// A process that gcwatch does not read, and the reason.
 #[derive(Debug, Clone)]
-pub(crate) struct Noted {
+pub(crate) struct UnreadProcess {
     pub(crate) identity: Identity,
     pub(crate) state: RunState,
     pub(crate) since: Moment,
 }
 
-/// The processes that are known: those with a feed, and those that are noted only.
+/// The known processes: processes with a feed, and noted processes.
 #[derive(Debug, Default)]
 pub(crate) struct Processes {
     pub(crate) runs: BTreeMap<RunKey, Arc<ObservedRun>>,
-    pub(crate) noted: BTreeMap<RunKey, Noted>,
-    /// Those that exited, for whoever looks.
+    pub(crate) noted: BTreeMap<RunKey, UnreadProcess>,
+    /// Processes that have exited, kept for viewers.
     pub(crate) exited: ExitedRuns,
 }
 
@@ -116,25 +118,25 @@ pub(crate) fn add_unknown(resource: &mut Vec<KeyValue>, attributes: &[KeyValue])
 pub(crate) struct Shared {
     settings: RwLock<Arc<PipelineSettings>>,
     rules: RwLock<Arc<RuleSet>>,
-    /// What the evaluations of each rule came to, over all runs.
+    /// Evaluation counts of each rule, over all runs.
     rule_counts: Mutex<BTreeMap<Arc<str>, RuleCounts>>,
     outlet: Arc<dyn Outlet>,
-    /// By how much the wall clock is ahead: see [`Wall`].
+    /// Nanoseconds by which the wall clock is ahead; see [`Wall`].
     ahead_ns: AtomicI64,
     processes: Mutex<Processes>,
     incidents: Mutex<IncidentOwner>,
     pub(crate) counters: Counters,
-    /// All of `/proc` was looked through at least once.
+    /// Whether all of `/proc` has been scanned at least once.
     pub(crate) scanned: watch::Sender<bool>,
     surroundings: RwLock<Option<Arc<dyn Surroundings>>>,
-    /// Set once in the life of a pipeline, as the history.
+    /// Set at most once, like the store and the history.
     pub(crate) black_box: OnceLock<BlackBox>,
-    /// Where evidence is kept outside of the host.
+    /// Store that keeps evidence outside the host.
     pub(crate) store: OnceLock<Store>,
     pub(crate) history: OnceLock<HistoryFolder>,
     pub(crate) flames: Flames,
-    /// The series of services, with `metrics.aggregate: service`. The lock is taken before the lock of a run, so that the
-    /// readings of a run are applied in order.
+    /// The series of services, with `metrics.aggregate: service`. The lock is taken before the lock of a run, so that
+    /// the readings of a run are applied in order.
     services: Mutex<Services>,
 }
 
@@ -179,7 +181,7 @@ impl Shared {
         *self.surroundings.write().unwrap_or_else(PoisonError::into_inner) = surroundings;
     }
 
-    /// What an orchestrator knows of a run.
+    /// Returns the metadata of the orchestrator for a run.
     pub(crate) fn metadata(&self, provenance: &Provenance) -> Vec<KeyValue> {
         let surroundings = self.surroundings.read().unwrap_or_else(PoisonError::into_inner);
         surroundings
@@ -192,7 +194,7 @@ impl Shared {
         self.rule_counts.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Adds what a run's rules counted since the last call.
+    /// Adds the evaluation counts of a run since the last call.
     pub(crate) fn count_rules(&self, run: &ObservedRun) {
         let mut counts = self.rule_counts();
         run.ask(|run| run.rules.iter_mut().for_each(|rules| rules.count(&mut counts)));
@@ -202,7 +204,7 @@ impl Shared {
         self.processes.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The incidents that no living process has.
+    /// Locks the incidents that belong to no living process.
     pub(crate) fn incidents(&self) -> MutexGuard<'_, IncidentOwner> {
         self.incidents.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -211,7 +213,7 @@ impl Shared {
         &*self.outlet
     }
 
-    /// Sends what changed, in order.
+    /// Sends changes, in order.
     pub(crate) fn notify_all(&self, owner: &mut IncidentOwner, changes: impl IntoIterator<Item = Changes>) {
         for changes in changes {
             self.notify(owner, changes);
@@ -234,10 +236,10 @@ impl Shared {
         self.outlet().alerts(&resource, notices);
     }
 
-    /// Has incidents recorded whose recording has not begun.
+    /// Starts recordings for incidents that are not recorded yet.
     fn record(&self, notices: &Notices) {
         let Some(black_box) = self.black_box.get() else { return };
-        // That of a service has no process: it names the recording of one that died.
+        // An incident of a service has no process. Such an incident names the recording of a process that died.
         for notice in notices.incidents.iter().filter(|notice| notice.run.pid != 0) {
             let incident = notice.change.incident();
             if let (Some(id), true) = (&incident.black_box, incident.is_open() && !incident.is_recorded_before) {
@@ -246,7 +248,8 @@ impl Shared {
         }
     }
 
-    /// Has what is left of processes recorded that died of their memory, and incidents of services name it.
+    /// Starts the recordings of processes that died because of their memory, and adds these recordings to the incidents
+    /// of services.
     pub(crate) fn record_deaths(&self, owner: &mut IncidentOwner) {
         let Some(black_box) = self.black_box.get() else { return };
         for (name, run, at) in owner.book.take_deaths_of_memory() {
@@ -255,21 +258,22 @@ impl Shared {
         }
         owner
             .judged
-            .name_recordings(&owner.book, |run| black_box.files().of_dead(run));
+            .name_recordings(&owner.book, |run| black_box.files().find_last_recording(run));
     }
 
-    /// That instant, with what the wall clock shows.
-    pub(crate) fn at(&self, now: Moment) -> At {
+    /// Returns an instant together with the wall clock.
+    pub(crate) fn at(&self, now: Moment) -> InputTime {
         let wall = self.wall();
-        At { now, wall }
+        InputTime { now, wall }
     }
 
-    /// What the wall clock shows; of recordings, Unix time.
+    /// Returns the relation to the wall clock. For recordings, this is Unix time.
     pub(crate) fn wall(&self) -> Wall {
         Wall::ahead(self.ahead_ns.load(Ordering::Relaxed))
     }
 
-    /// What the clocks show now: what is shown, exported and stored has that time from now on.
+    /// Adopts the wall clock of a reading of the clocks if it differs by at least [`SAME_NS`], and returns the wall
+    /// clock in force. Later pages, exports and stored records use this wall clock.
     pub(crate) fn observe_clocks(&self, clocks: Clocks) -> Wall {
         let (known, shown) = (self.wall(), clocks.wall());
         let by_ns = shown.ahead_ns().saturating_sub(known.ahead_ns());
@@ -279,14 +283,15 @@ impl Shared {
         self.ahead_ns.store(shown.ahead_ns(), Ordering::Relaxed);
         if by_ns.unsigned_abs() >= SET_NS {
             info!(
-                "the wall clock was set by {:.1} s, or the machine was suspended; rules go on as if it was not",
+                "the wall clock was set by {:.1} s, or the machine was suspended; rules are not affected",
                 by_ns as f64 / 1e9
             );
         }
         shown
     }
 
-    /// A second passed for what outlives processes. `known`: the processes of the host, once all were looked at.
+    /// Advances incidents that outlive processes; called once per second. `known`: the processes of the host; `None`
+    /// before the first complete scan, or if no incident waits for its process.
     pub(crate) fn tick_incidents(&self, runs: &[Arc<ObservedRun>], known: Option<&[RunKey]>, now: Moment) {
         for run in runs {
             let run = run.look();
@@ -307,13 +312,13 @@ impl Shared {
         self.notify_all(&mut owner, changes);
     }
 
-    /// Exports the metrics of runs once, of one share of `shares`, with the temporality of the settings. A run and a
-    /// service are always in the same share.
+    /// Exports the metrics of one share of the runs, with the temporality of the settings. A run and a service are
+    /// always in the same share.
     pub(crate) fn export(&self, runs: &[Arc<ObservedRun>], (share, shares): (u32, u32), now_unix_ns: u64) {
         let settings = self.settings();
         let temporality = settings.metrics.temporality;
         if settings.metrics.aggregate == Aggregate::Service {
-            for (resource, metrics) in self.of_services(runs, (share, shares), now_unix_ns, temporality) {
+            for (resource, metrics) in self.collect_services(runs, (share, shares), now_unix_ns, temporality) {
                 self.outlet.metrics(&resource, metrics);
             }
             return;
@@ -325,8 +330,8 @@ impl Shared {
         }
     }
 
-    /// Returns the metrics of the services of runs, of one share of `shares`.
-    pub(crate) fn of_services(
+    /// Returns the metrics of the services of runs, limited to one share of `shares`.
+    pub(crate) fn collect_services(
         &self,
         runs: &[Arc<ObservedRun>],
         share: (u32, u32),
@@ -362,8 +367,8 @@ impl Shared {
         self.services.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The last export of a run: then its series end. The service of the run keeps what the run counted.
-    fn export_last(&self, run: &ObservedRun, now_unix_ns: u64, at: At) {
+    /// Exports a run for the last time; afterwards its series end. The service of the run keeps the counts of the run.
+    fn export_last(&self, run: &ObservedRun, now_unix_ns: u64, at: InputTime) {
         let settings = self.settings();
         let temporality = settings.metrics.temporality;
         let last = match settings.metrics.aggregate {
@@ -375,7 +380,7 @@ impl Shared {
             Aggregate::Service => {
                 let mut services = self.services();
                 Self::observe_run(&mut services, run, now_unix_ns, &settings);
-                // While services are locked: another reading of the run would count it again.
+                // Must happen while `services` is locked: another reading of the run would count the run twice.
                 run.hand(at, Input::Forgotten);
                 let key = (run.key().pid, run.key().start_time);
                 services.remove(key, now_unix_ns, temporality, &settings.metrics)
@@ -386,8 +391,7 @@ impl Shared {
         }
     }
 
-    /// The process of a run exited: the last export of the run, after which its series end. A recorded run ends at its
-    /// newest event.
+    /// Closes a run whose process has exited, after a last export. A recorded run ends at its newest event.
     pub(crate) fn end(&self, run: &ObservedRun) {
         let at = self.at(now());
         run.hand(at, Input::Ended);
@@ -398,21 +402,23 @@ impl Shared {
         };
         self.export_last(run, self.wall().unix_ns(ended), at);
         let removed = self.processes().runs.remove(&run.key());
-        // Of one that nothing was ever read from there is nothing to look at.
+        // A run that was never read has no data to show.
         if let Some(run) = removed.filter(|run| run.look().session.first_attach.is_some()) {
             let listed = self.listed_pids();
             self.processes().exited.put(run, now(), &listed);
         }
     }
 
-    /// A live run ended, whose changes were sent: what outlives it has a new owner.
+    /// Handles the end of a live run whose changes have been sent. Transfers everything that outlives the run to the
+    /// incident owner.
     fn ended(&self, run: &Run, in_order: Option<bool>, left: Option<(Arc<str>, Box<Incidents>)>, at: Moment) {
-        // Before its death can be known.
+        // Inform the black box first, because the cause of the death can become known as soon as the book has the
+        // death.
         if let Some(black_box) = self.black_box.get() {
             black_box.ended(run.key(), run.identity.share());
         }
         let mut owner = self.incidents();
-        // One that ended before the first tick.
+        // Enter the run first, because it can have ended before the first tick.
         owner.book.enter(run);
         owner.book.ended(run.key(), in_order, at);
         if let Some((process, incidents)) = left {
@@ -428,7 +434,7 @@ impl Shared {
         }
     }
 
-    /// The pids that incidents name which are listed although their processes exited.
+    /// Returns the pids of exited processes that incidents still name.
     fn listed_pids(&self) -> BTreeSet<u32> {
         let owner = self.incidents();
         let ended = owner.ended().filter_map(|record| record.pid);
@@ -439,7 +445,7 @@ impl Shared {
 }
 
 impl Deliver for Shared {
-    fn deliver(&self, run: &Run, outputs: Vec<Output>, at: At) {
+    fn deliver(&self, run: &Run, outputs: Vec<Output>, at: InputTime) {
         let resource = run.identity.resource();
         for output in outputs {
             match output {

@@ -1,30 +1,31 @@
-//! The incidents of a subject that is no living process: one that exited or is of before a restart, a service, gcwatch.
+//! Incidents of a subject that is not a living process: an exited process, a process from before a restart, a service,
+//! gcwatch.
 
 use std::sync::Arc;
 
 use base::run_key::RunKey;
 use base::time::{Moment, Wall};
 use delivery::alerts::{IncidentNotice, Notices, subject};
-use gc_rules::incident::{IncidentChange, IncidentEnding, IncidentRecord, Incidents, Share};
 use gc_telemetry::origin::Origin;
+use incidents::{IncidentChange, IncidentEnding, IncidentRecord, Incidents, QuotaOwner};
 
-/// Changes of alerts and incidents of one subject, with the resource that they are of.
+/// Changes of alerts and incidents of one subject, with its resource.
 pub(crate) type Changes = (Arc<Origin>, Notices);
 
-/// The open incidents of one, and what notices and records say of whose they are.
+/// The open incidents of one subject, and the identity of the subject for notices and records.
 #[derive(Debug)]
 pub(crate) struct SubjectIncidents {
-    /// Of a service it stands for a run: its pid is 0.
+    /// Run of the subject. A service has a key with pid 0.
     pub(crate) run: RunKey,
     pub(crate) process: Arc<str>,
     pub(crate) resource: Arc<Origin>,
-    /// The tenant and service whose part of the messages it takes.
-    pub(crate) share: Share,
+    /// Tenant and service whose quota of messages the subject uses.
+    pub(crate) share: QuotaOwner,
     pub(crate) incidents: Incidents,
 }
 
 impl SubjectIncidents {
-    /// Changes of its incidents.
+    /// Returns a notice for each change of an incident.
     pub(crate) fn notices(&self, changes: Vec<IncidentChange>) -> Changes {
         let notice = |change| IncidentNotice {
             run: self.run,
@@ -40,13 +41,13 @@ impl SubjectIncidents {
         (Arc::clone(&self.resource), notices)
     }
 
-    /// Ends all of them.
+    /// Closes all incidents.
     pub(crate) fn end(&mut self, ending: IncidentEnding, now: Moment) -> Changes {
         let changes = self.incidents.end(ending, now);
         self.notices(changes)
     }
 
-    /// The records of those that are open.
+    /// Returns the records of the open incidents.
     pub(crate) fn records(&self, wall: Wall) -> Vec<IncidentRecord> {
         let subject = subject(self.run, &self.process, &self.resource);
         let open = self.incidents.open();

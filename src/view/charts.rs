@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 
 use base::time::{UnixBase, Wall};
 use clr_gc::gc::Collection;
-use gc_rules::engine::{collection_at, suspension_at};
+use rule_engine::engine::{collection_at, suspension_at};
 
 use crate::pipeline::records::history;
 use api::view::{HeapPoints, HistoryColumns, PauseColumns};
@@ -13,26 +13,27 @@ use recording::ProcessHistory;
 use run::history::{Bucket, Mark};
 
 /// Maximum number of buckets per chart.
-const MOST_PLACES: i64 = 300;
+const MAX_PLACES: i64 = 300;
 /// Possible bucket lengths, in milliseconds. Longer buckets are whole days.
 const LENGTHS_MS: [i64; 16] = [
     100, 200, 500, 1_000, 2_000, 5_000, 10_000, 20_000, 30_000, 60_000, 120_000, 300_000, 600_000, 1_800_000,
     3_600_000, 86_400_000,
 ];
 
-/// Returns the shortest bucket length that does not exceed the maximum number of buckets.
+/// Returns the shortest bucket length with which a chart has at most [`MAX_PLACES`] buckets.
 fn length_ns(observed_ns: i64) -> i64 {
-    let fits = |length_ms: &&i64| observed_ns / (**length_ms * 1_000_000) < MOST_PLACES;
+    let fits = |length_ms: &&i64| observed_ns / (**length_ms * 1_000_000) < MAX_PLACES;
     match LENGTHS_MS.iter().find(fits) {
         Some(length_ms) => length_ms * 1_000_000,
         None => {
             let day = 86_400_000_000_000;
-            (observed_ns / MOST_PLACES / day + 1) * day
+            (observed_ns / MAX_PLACES / day + 1) * day
         }
     }
 }
 
-/// Splits `from..to` at the bucket boundaries.
+/// Splits `from..to` at the bucket boundaries. Each item is the index of a bucket and the length of the part in the
+/// bucket.
 fn parts(from: i64, to: i64, length: i64) -> impl Iterator<Item = (i64, i64)> {
     let mut from = from;
     std::iter::from_fn(move || {
@@ -106,15 +107,16 @@ fn spread(places: &mut BTreeMap<i64, Bucket>, (from, to): (i64, i64), length: i6
         left -= share;
         add(place, share);
     }
-    // The remainder of the rounding, or all bytes if there is no time to spread them over.
+    // Add the remainder of the rounding, or all bytes if the two instants are equal.
     add(from.max(to - 1) / length, left);
 }
 
-/// Returns one mark per collection, at most `most`. Each slice of time keeps its longest collection.
+/// Returns one mark per collection. If there are more than `most` collections, only the longest collection of each
+/// slice of time is kept.
 pub(super) fn marks(collections: &[Collection], base: UnixBase, observed_ns: i64, most: usize) -> PauseColumns {
     let at = |one: &Collection| one.start.unwrap_or_else(|| collection_at(one));
     let mut columns = PauseColumns::default();
-    let mut add = |one: &Collection| history::add_mark(&mut columns, &Mark::of(one, base.moment(at(one))), Wall::UNIX);
+    let mut add = |one: &Collection| history::add_mark(&mut columns, &Mark::new(one, base.moment(at(one))), Wall::UNIX);
     if collections.len() <= most {
         collections.iter().for_each(add);
         return columns;
@@ -124,7 +126,8 @@ pub(super) fn marks(collections: &[Collection], base: UnixBase, observed_ns: i64
     columns
 }
 
-/// Returns the heap after each collection, at most `most` points. Each slice of time keeps its largest heap.
+/// Returns the heap after each collection whose heap statistics are known. If there are more than `most` points, only
+/// the largest heap of each slice of time is kept.
 pub(super) fn heap(collections: &[Collection], base: UnixBase, observed_ns: i64, most: usize) -> HeapPoints {
     let mut known: Vec<&Collection> = collections.iter().filter(|one| one.heap_stats.is_some()).collect();
     let of = known.len() as u64;
@@ -152,7 +155,7 @@ pub(super) fn heap(collections: &[Collection], base: UnixBase, observed_ns: i64,
     points
 }
 
-/// Divides time into `most` slices and returns the largest item of each, in chronological order.
+/// Divides time into at most `most` slices and returns the largest item of each slice, in chronological order.
 fn thinned<T, K: Ord>(
     all: &[T],
     observed_ns: i64,
@@ -198,7 +201,7 @@ mod tests {
         let second = 1_000_000_000;
         for seconds in [1, 3, 30, 61, 600, 3_600, 86_400, 30 * 86_400, 3_650 * 86_400] {
             let places = seconds * second / length_ns(seconds * second) + 1;
-            assert!(places <= MOST_PLACES, "{seconds} s: {places}");
+            assert!(places <= MAX_PLACES, "{seconds} s: {places}");
             assert!(places >= 10, "{seconds} s: {places}");
         }
     }

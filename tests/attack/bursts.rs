@@ -1,5 +1,5 @@
-//! Bursts of a process that forges the content of its events: bursts of the daemon and of commands stay within one
-//! memory budget.
+//! Bursts of hostile processes. Bursts of the daemon and of commands stay within a memory budget, and do not block
+//! other processes.
 
 use std::fs;
 use std::os::unix::process::CommandExt as _;
@@ -13,7 +13,7 @@ use test_support::daemon::{Daemon, await_end, await_that, most_memory, until};
 use test_support::harness::{Missing, Need, Tests};
 use test_support::program;
 use test_support::scene::Scene;
-use test_support::target::PATIENCE;
+use test_support::target::TIMEOUT;
 
 use crate::flooded::{self, Runtime, assert_whole, neighbour};
 use crate::frozen::attached;
@@ -33,7 +33,7 @@ pub(crate) fn tests(tests: &mut Tests) {
 /// Memory limit of a burst, its results and the daemon's session, in bytes.
 const ONE: u64 = 32_000_000;
 
-/// Starts a daemon for the processes of a scene, whose incidents request the allocating sites.
+/// Starts a daemon for the processes of a scene. Each process has an incident that requests the allocating sites.
 fn start(scene: &Scene) -> Daemon {
     let rule = scene.any(false, "severity: info, evidence: [allocations]");
     let bursts = "evidence: {bursts: on, burst_for: 2s}\n";
@@ -47,8 +47,8 @@ fn found(daemon: &Daemon, pid: u32) -> Value {
 
 /// Scenario: next to a well-behaved process, the burst of another process has 1,500 distinct stacks of 100 frames, of
 /// methods with names of 6 KB, and sends nine times as much after the request to stop.
-/// Guarantee: the daemon's memory grows by at most the cost of one process; the incident contains the samples that
-/// arrived in time; the well-behaved process loses no events.
+/// Guarantee: the daemon's memory grows by at most 32 MB. The incident contains 1 to 2,000 samples, so late samples are
+/// left out. The well-behaved process loses no events.
 fn hostile_burst_stays_within_budget_of_daemon() {
     let scene = Scene::begin();
     let daemon = start(&scene);
@@ -80,9 +80,10 @@ fn gcwatch(scene: &Scene, arguments: &[&str], pid: u32) -> Child {
     command.spawn().unwrap()
 }
 
-/// Scenario: commands request the allocating sites of the same process and print tables, records, pictures, folded
-/// stacks and profiles.
-/// Guarantee: no command exceeds the memory limit of a burst, and each output has at most some megabytes.
+/// Scenario: commands request the allocating sites of a process with such a burst and print tables, records, pictures,
+/// folded stacks and profiles.
+/// Guarantee: no command uses more than the memory limit of a burst plus 24 MB for the program, and the SVG picture is
+/// smaller than 2 MiB.
 fn hostile_burst_stays_within_budget_of_command() {
     let scene = Scene::begin();
     let hostile = Runtime::start(&scene, "burst");
@@ -93,7 +94,7 @@ fn hostile_burst_stays_within_budget_of_command() {
         let (since, mut most) = (Instant::now(), 0);
         while child.try_wait().unwrap().is_none() {
             most = most.max(most_memory(child.id()).unwrap_or(0));
-            assert!(since.elapsed() < PATIENCE, "{format}");
+            assert!(since.elapsed() < TIMEOUT, "{format}");
             std::thread::sleep(Duration::from_millis(2));
         }
         let ended = child.wait_with_output().unwrap();
@@ -101,14 +102,14 @@ fn hostile_burst_stays_within_budget_of_command() {
         assert!(ended.status.success(), "{format}: {said}");
         let written = fs::metadata(&out).unwrap().len();
         println!("{format}: {:.1} MB, {written} bytes", most as f64 / 1e6);
-        // Includes the memory of the program itself.
+        // The additional 24 MB are the memory of the program itself.
         assert!(most <= ONE + 24_000_000, "{format}: {most} bytes");
         assert!(format != "svg" || written < 2 << 20, "{written} bytes");
     }
 }
 
 /// Scenario: the daemon is killed in the middle of a burst; another daemon starts with the same state directory.
-/// Guarantee: the new daemon does not start a burst of this process and states the reason; it starts a burst of another
+/// Guarantee: the new daemon starts no burst of the same process and states the reason, but starts a burst of another
 /// process.
 fn daemon_killed_in_burst_does_not_repeat_it() {
     let scene = Scene::begin();
@@ -128,15 +129,15 @@ fn daemon_killed_in_burst_does_not_repeat_it() {
     assert!(found_second["none_because"].is_null(), "{found_second}");
 }
 
-/// Scenario: the bursts of six processes do not end on request, the bursts of another process do; incidents of all
-/// processes request the allocating sites.
+/// Scenario: the bursts of six processes of one service do not end on request, but the bursts of another process do.
+/// Incidents of all processes request the allocating sites.
 /// Guarantee: after one late burst, the service of the six processes gets no further burst; the other process gets its
 /// burst.
 fn unending_bursts_do_not_block_other_processes() {
     let scene = Scene::begin();
     let daemon = start(&scene);
     let hostile: Vec<Runtime> = (0..6).map(|_| Runtime::start(&scene, "holds-bursts")).collect();
-    await_that("a burst of one that holds it", || {
+    await_that("a burst of a process that holds the lock", || {
         daemon.list("/api/v1/incidents", "incidents").len() >= hostile.len()
     });
     let honest = Runtime::start(&scene, "well-behaved");
@@ -167,8 +168,8 @@ fn guard_sockets(pid: u32) -> Option<usize> {
 }
 
 /// Scenario: `gcwatch callers` is suspended (Ctrl-Z) while it reads a process.
-/// Guarantee: its stream is closed within ten seconds, so that writes of the process do not block; when the command
-/// continues, it reports this and exits.
+/// Guarantee: the stream of the command is closed within 15 s, so that writes of the process do not block. The command
+/// exits after it continues.
 fn stopped_command_does_not_block_process() {
     let scene = Scene::begin();
     let runtime = Runtime::start(&scene, "well-behaved");
@@ -177,7 +178,7 @@ fn stopped_command_does_not_block_process() {
     let connections = || {
         let table = fs::read_to_string("/proc/net/unix").unwrap();
         let socket = format!("dotnet-diagnostic-{}-", runtime.pid());
-        // The listening socket is among the lines.
+        // One of the lines is the listening socket.
         table.lines().filter(|line| line.contains(&socket)).count() - 1
     };
     await_that("a session", || connections() > 0);
@@ -190,7 +191,7 @@ fn stopped_command_does_not_block_process() {
     await_that("the stream is closed", || connections() == 0);
     assert!(since.elapsed() < Duration::from_secs(15), "{:?}", since.elapsed());
     kill_process(pid, Signal::CONT).unwrap();
-    assert!(await_end(&mut child, PATIENCE).is_some());
+    assert!(await_end(&mut child, TIMEOUT).is_some());
 }
 
 pub(crate) fn need_root() -> Need {
@@ -203,16 +204,16 @@ pub(crate) fn need_root() -> Need {
     }
 }
 
-/// Scenario: another user has opened and locked the leases of a root daemon, if permitted, when the daemon is killed;
-/// the next daemon starts.
-/// Guarantee: the other user cannot open any lease. If an older gcwatch version left a lease that the user can open,
-/// the user's lock does not count, and the process is read.
+/// Scenario: another user tries to lock a lease of a root daemon. Then the lease becomes readable, like the leases of
+/// older gcwatch versions, and the user waits for its lock. The daemon is killed, and the next daemon starts.
+/// Guarantee: the other user cannot open the original lease. The user's lock on the readable lease does not count,
+/// which the log states, and the new daemon attaches to the process.
 fn lock_of_another_user_is_ignored() {
     let scene = Scene::begin();
     fs::set_permissions(scene.folder(), std::os::unix::fs::PermissionsExt::from_mode(0o755)).unwrap();
     let daemon = start(&scene);
     let runtime = Runtime::start(&scene, "well-behaved");
-    daemon.await_target(runtime.pid(), "it is read", attached);
+    daemon.await_target(runtime.pid(), "the process is read", attached);
     let leases = scene.folder().join("leases");
     let lease = || {
         let files = fs::read_dir(&leases)
@@ -247,7 +248,7 @@ fn lock_of_another_user_is_ignored() {
     };
     await_that("the other user waits for the lock", || has_line(true));
     drop(daemon);
-    // The kernel has passed the lock to the other user.
+    // The kernel passes the lock to the other user when the daemon has exited.
     await_that("the lock of the other user", || has_line(false));
     let daemon = start(&scene);
     daemon.await_target(runtime.pid(), "the process is read again", attached);

@@ -1,4 +1,4 @@
-//! A file system that does not respond costs the process or the directory that is on it, and nothing else.
+//! A file system that does not respond affects only the process or directory on it.
 
 use std::fs::{File, OpenOptions};
 use std::io::{Read as _, Write as _};
@@ -15,53 +15,55 @@ use test_support::harness::{Missing, Need, Tests};
 use test_support::program;
 use test_support::runtimes::NET_10;
 use test_support::scene::Scene;
-use test_support::target::{Running, Start};
+use test_support::target::{RunningProcess, Start};
 
 pub(crate) fn tests(tests: &mut Tests) {
     add_tests!(
         tests, need;
-        a_hung_directory_costs_itself_alone,
-        commands_do_not_wait_for_a_hung_directory,
+        hung_directory_does_not_affect_others,
+        commands_do_not_wait_for_hung_directory,
     );
 }
 
-/// Held by a test while a file system hangs. A call that waits there holds a lock of the kernel, for which the threads
-/// of other processes wait until it returns, and which no signal ends (docs/reliability.md, what remains).
+/// Lock that a test holds while its file system hangs. A call that hangs in this file system holds a kernel lock.
+/// Threads of other processes wait for the kernel lock, and no signal ends the wait (docs/reliability.md, what
+/// remains).
 static HANGS: Mutex<()> = Mutex::new(());
 
 pub(crate) fn alone() -> MutexGuard<'static, ()> {
     HANGS.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// How long a command may take that looks at every process.
-const ANSWERS_WITHIN: Duration = Duration::from_secs(30);
+/// Timeout for a command that examines every process.
+const ANSWER_TIMEOUT: Duration = Duration::from_secs(30);
 
-/// How long the daemon may take to end after SIGTERM.
-const ENDS_WITHIN: Duration = Duration::from_secs(20);
+/// Timeout for the daemon to exit after SIGTERM.
+const EXIT_TIMEOUT: Duration = Duration::from_secs(20);
 
 fn need() -> Need {
     NET_10.need()?;
     need_hung()
 }
 
-/// What [`Hung`] needs.
+/// Returns the requirements of [`Hung`].
 pub(crate) fn need_hung() -> Need {
     if !crate::is_full() {
         return Err(Missing::Ignored(
-            "tests/attack/run runs it: what hangs for good in a file system holds up all tests".to_owned(),
+            "only tests/attack/run runs this test: a file system that hangs forever blocks all tests".to_owned(),
         ));
     }
     if !rustix::process::geteuid().is_root() {
-        return Err(Missing::Ignored("it needs root".to_owned()));
+        return Err(Missing::Ignored("this test needs root".to_owned()));
     }
     Hung::mount()
         .map(drop)
         .map_err(|error| Missing::Ignored(format!("no FUSE: {error}")))
 }
 
-/// A mounted file system whose server answers the first request, as it must to be mounted, and no other one.
+/// A mounted file system whose server answers only the first request, which is required for the mount.
 pub(crate) struct Hung {
-    /// Closed, it ends the file system: whoever waits gets an error.
+    /// Server of the file system; `None` before the mount and after the release. Closing the server ends the file
+    /// system, and all waiting calls fail.
     server: Option<File>,
     pub(crate) folder: PathBuf,
 }
@@ -72,14 +74,14 @@ impl Hung {
         Self::mount_at(folder, "40000")
     }
 
-    /// The same in the place of a file, which is a file that never answers.
+    /// Mounts the file system over a file. Accesses to this file then never return.
     pub(crate) fn over(file: PathBuf) -> std::io::Result<Self> {
         Self::mount_at(file, "100644")
     }
 
     fn mount_at(folder: PathBuf, mode: &str) -> std::io::Result<Self> {
         let mut server = OpenOptions::new().read(true).write(true).open("/dev/fuse")?;
-        // From here on it is unmounted and removed whatever fails.
+        // From here on, dropping `hung` unmounts the file system and removes the folder, also if a later step fails.
         let mut hung = Self { server: None, folder };
         let mut mount = Command::new("mount");
         mount
@@ -92,7 +94,8 @@ impl Hung {
         if !mount.status()?.success() {
             return Err(std::io::Error::other("mount refuses"));
         }
-        // FUSE_INIT, as in Linux's fuse.h: header of 40 bytes, `unique` at 8. Without an answer nothing else is asked.
+        // FUSE_INIT, as in Linux's fuse.h: a header of 40 bytes, `unique` at byte 8. The kernel sends no other request
+        // before the answer.
         let mut request = [0; 16 << 10];
         let _length = server.read(&mut request)?;
         let mut answer = Vec::new();
@@ -100,20 +103,21 @@ impl Hung {
             answer.extend(number.to_ne_bytes());
         }
         answer.extend(&request[8..16]);
-        // Version 7.31, no read-ahead, FUSE_PARALLEL_DIROPS as every library sets it, and zeros. Without that flag a call in a
-        // directory holds a lock for which other processes, daemons of other tests, wait in a way that no signal ends.
+        // Version 7.31, no read-ahead, FUSE_PARALLEL_DIROPS as set by every library, and zeros. Without this flag, a
+        // call in a directory holds a lock. Other processes (daemons of other tests) wait for this lock without
+        // reacting to signals.
         for number in [7_u32, 31, 0, 1 << 18] {
             answer.extend(number.to_ne_bytes());
         }
         answer.resize(16 + 64, 0);
-        // The largest write.
+        // Maximum size of a write.
         answer[16 + 20..16 + 24].copy_from_slice(&4096_u32.to_ne_bytes());
         server.write_all(&answer)?;
         hung.server = Some(server);
         Ok(hung)
     }
 
-    /// Everybody who waits for it goes on.
+    /// Fails all waiting calls.
     fn release(&mut self) {
         self.server = None;
     }
@@ -131,11 +135,11 @@ impl Drop for Hung {
     }
 }
 
-/// Scenario: a configured directory and another process's TMPDIR are on a file system that never answers; processes
-/// start before and after the daemon; SIGHUP makes rule files on it part of the configuration; then SIGTERM, while they
-/// are read.
-/// Guarantee: every other process is attached to, before and after SIGHUP, and the daemon ends within seconds.
-fn a_hung_directory_costs_itself_alone() {
+/// Scenario: a configured socket directory, and the TMPDIR of another process, are on a file system that never answers.
+/// Processes start before and after the daemon. SIGHUP adds rule files on this file system to the configuration.
+/// SIGTERM arrives right after a second SIGHUP, while the daemon reads the rule files.
+/// Guarantee: the daemon attaches to every other process, before and after SIGHUP, and exits within 20 s.
+fn hung_directory_does_not_affect_others() {
     let _alone = alone();
     let hung = Hung::mount().unwrap();
     let scene = Scene::begin();
@@ -148,44 +152,45 @@ fn a_hung_directory_costs_itself_alone() {
     };
     let mut sleep = Command::new("sleep");
     sleep.arg("600").env("TMPDIR", &hung.folder).stdin(Stdio::null());
-    let sleep = Running(sleep.spawn().unwrap());
+    let sleep = RunningProcess(sleep.spawn().unwrap());
     let start = scene.start(NET_10, "steady");
     let before = start.start();
     let mut daemon = Daemon::start(command(program::command(), scene.folder(), ANY, &config("")));
     let is_attached = |target: &Value| target["state"] == "attached";
-    daemon.await_target(before.pid(), "a process that was there", is_attached);
+    daemon.await_target(before.pid(), "a process that started before the daemon", is_attached);
     let after = start.start();
-    daemon.await_target(after.pid(), "a process that starts later", is_attached);
+    daemon.await_target(after.pid(), "a process that started after the daemon", is_attached);
 
     let with_rules = config(&format!("rules: {{files: ['{}']}}", hung.folder.display()));
     std::fs::write(scene.path("gcwatch.yaml"), with_rules).unwrap();
-    // Dropped first: no process that is waited for may still wait for it.
+    // The new binding is dropped before the processes if the test fails. Otherwise, the test could wait for a process
+    // that waits for the file system.
     let hung = hung;
     daemon.signal(Signal::HUP);
     let later = start.start();
-    daemon.await_target(later.pid(), "a process after SIGHUP", is_attached);
+    daemon.await_target(later.pid(), "a process that started after SIGHUP", is_attached);
     daemon.signal(Signal::HUP);
     daemon.signal(Signal::TERM);
     let since = Instant::now();
     assert!(daemon.await_end().success());
-    assert!(since.elapsed() < ENDS_WITHIN, "{:?}", since.elapsed());
+    assert!(since.elapsed() < EXIT_TIMEOUT, "{:?}", since.elapsed());
     drop((sleep, hung));
 }
 
-/// Scenario: another process's TMPDIR is on a file system that never answers; `gcwatch ps` and `gcwatch doctor` list
-/// processes.
-/// Guarantee: both end, and say the same of the other processes as ever.
-fn commands_do_not_wait_for_a_hung_directory() {
+/// Scenario: the TMPDIR of another process is on a file system that never answers; `gcwatch ps` and `gcwatch doctor`
+/// list processes.
+/// Guarantee: both commands exit within 30 s and list another process.
+fn commands_do_not_wait_for_hung_directory() {
     let _alone = alone();
     let hung = Hung::mount().unwrap();
     let mut sleep = Command::new("sleep");
     sleep.arg("600").env("TMPDIR", &hung.folder).stdin(Stdio::null());
-    let sleep = Running(sleep.spawn().unwrap());
+    let sleep = RunningProcess(sleep.spawn().unwrap());
     let target = Start::new(NET_10, "steady").start();
     for command in [&["ps"][..], &["doctor"]] {
         let mut listing = program::command();
         listing.args(command).args(["--format", "ndjson"]);
-        let mut listing = Running(listing.stdin(Stdio::null()).stdout(Stdio::piped()).spawn().unwrap());
+        let mut listing = RunningProcess(listing.stdin(Stdio::null()).stdout(Stdio::piped()).spawn().unwrap());
         let mut output = listing.0.stdout.take().unwrap();
         let (sender, said) = std::sync::mpsc::channel();
         std::thread::spawn(move || {
@@ -193,7 +198,7 @@ fn commands_do_not_wait_for_a_hung_directory() {
             output.read_to_string(&mut text).unwrap();
             sender.send(text).unwrap();
         });
-        let Ok(text) = said.recv_timeout(ANSWERS_WITHIN) else {
+        let Ok(text) = said.recv_timeout(ANSWER_TIMEOUT) else {
             panic!("{command:?} waits");
         };
         let of_target = format!("\"pid\":{},", target.pid());

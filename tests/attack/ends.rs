@@ -10,7 +10,7 @@ use test_support::daemon::{Daemon, until};
 use test_support::harness::Tests;
 use test_support::runtimes::{NET_10, need};
 use test_support::scene::Scene;
-use test_support::target::{PATIENCE, Target};
+use test_support::target::{TIMEOUT, Target};
 
 use crate::serving;
 
@@ -26,7 +26,7 @@ pub(crate) fn tests(tests: &mut Tests) {
 /// The limit of the heap, 96 MB.
 const LIMIT: &[(&str, &str)] = &[("GCHeapHardLimit", "0x6000000")];
 
-/// Returns the firing alerts with rule and pid.
+/// Returns the rule and the pid of each firing alert.
 fn alerts(daemon: &Daemon) -> BTreeSet<(String, u64)> {
     let alerts = daemon.list("/api/v1/alerts", "alerts").into_iter();
     let of = |alert: Value| {
@@ -36,7 +36,7 @@ fn alerts(daemon: &Daemon) -> BTreeSet<(String, u64)> {
     alerts.map(of).collect()
 }
 
-/// Waits until the firing alerts satisfy `fits`.
+/// Waits until the firing alerts satisfy `fits`. Returns these alerts.
 fn await_alerts(
     daemon: &Daemon,
     what: &str,
@@ -49,7 +49,7 @@ fn full(scene: &Scene) -> Target {
     scene.start(NET_10, "sohoos").knobs(LIMIT).start()
 }
 
-/// Waits until a severe rule on memory fires on the process.
+/// Waits until the rule `memory.exhausted` fires for the process.
 fn await_emergency(daemon: &Daemon, pid: u32) {
     let severe = ["memory.exhausted"];
     await_alerts(daemon, "an emergency", |alerts| {
@@ -62,9 +62,10 @@ fn await_gone(daemon: &Daemon, pid: u32) {
     daemon.await_target(pid, "the exit", Value::is_null);
 }
 
-/// Scenario: a program fills its heap to the limit and is killed abruptly (SIGKILL); it is restarted four times.
-/// Guarantee: the first kill is a note of the service, and from the third kill there is an alert about a crash loop; no
-/// alert fires for the exited processes.
+/// Scenario: a program fills its heap to the limit and is killed (SIGKILL). This happens to four processes, one after
+/// the other.
+/// Guarantee: each of the first two kills causes only the note `service.died-in-emergency`. From the third kill on, one
+/// alert about a crash loop fires, and no other alert about the service.
 fn crash_loop_is_one_alert() {
     let scene = Scene::begin();
     let daemon = serving::start(&scene, "");
@@ -72,7 +73,7 @@ fn crash_loop_is_one_alert() {
         let mut target = full(&scene);
         await_emergency(&daemon, target.pid());
         target.signal(Signal::KILL);
-        assert!(target.await_exit(PATIENCE).is_some());
+        assert!(target.await_exit(TIMEOUT).is_some());
         await_gone(&daemon, target.pid());
         let wanted = if round < 3 {
             "service.died-in-emergency"
@@ -87,13 +88,14 @@ fn crash_loop_is_one_alert() {
     }
 }
 
-/// Requests the exit of a process. A SIGTERM would kill it at once, because the workload runs before another program,
-/// so the workload is ordered to stop, which also ends the sessions.
+/// Requests the exit of a process with the command `stop`, which also ends the sessions. SIGTERM would kill the process
+/// at once, because the workload runs as a startup hook of another program.
 fn ask_to_end(target: &mut Target) {
     target.write_line("stop");
 }
 
-/// Scenario: the same processes are stopped during their emergency, one after the other as in a rollout.
+/// Scenario: processes with full heaps are stopped one after the other, as in a rollout. Each is stopped after the next
+/// process has started and filled its heap.
 /// Guarantee: no alert about the service fires.
 fn rollout_causes_no_alert() {
     let scene = Scene::begin();
@@ -104,7 +106,7 @@ fn rollout_causes_no_alert() {
         let next = full(&scene);
         await_emergency(&daemon, next.pid());
         ask_to_end(&mut before);
-        assert!(before.await_exit(PATIENCE).is_some());
+        assert!(before.await_exit(TIMEOUT).is_some());
         await_gone(&daemon, before.pid());
         before = next;
     }
@@ -115,7 +117,7 @@ fn rollout_causes_no_alert() {
         std::thread::sleep(Duration::from_millis(100));
     }
     ask_to_end(&mut before);
-    assert!(before.await_exit(PATIENCE).is_some());
+    assert!(before.await_exit(TIMEOUT).is_some());
 }
 
 /// Returns the durations of the logged stalls, in seconds.
@@ -128,9 +130,9 @@ fn stalls_said(said: &str) -> Vec<f64> {
 
 /// Scenario: four processes collect continuously; the daemon is suspended for longer than the guard's timeout and
 /// continues.
-/// Guarantee: the daemon reports one stall with its duration, as an alert about itself, a log line and two metrics; no
-/// alert fires for the processes, which were not suspended. On a busy host, the daemon may stall more often: each stall
-/// has its own line and count, and none has the duration of the suspension.
+/// Guarantee: the daemon reports one stall with its duration, as an alert about itself, a log line and two metrics. No
+/// alert states that a process, which was not suspended, is stuck. On a busy host, the daemon can stall more often:
+/// each stall has its own log line and count, and no other stall is as long as the suspension.
 fn stall_is_attributed_to_gcwatch() {
     let stopped = Duration::from_secs(if crate::is_full() { 75 } else { 13 });
     let scene = Scene::begin();
@@ -177,7 +179,7 @@ fn stall_is_attributed_to_gcwatch() {
         std::thread::sleep(Duration::from_millis(20));
     }
     assert!(about_itself, "{}", daemon.said());
-    // A line follows its count within the same tick and is rounded to 0.1 s.
+    // The log line of a stall follows the count within the same tick, and its duration is rounded to 0.1 s.
     let said = until("lines and metrics that agree", || {
         let said = stalls_said(&daemon.said());
         let count = daemon.metric("gcwatch_stalls_total")?;

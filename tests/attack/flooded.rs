@@ -1,8 +1,9 @@
-//! Streams made to exhaust memory: each costs its own process's telemetry, within a bound.
+//! Streams that try to exhaust memory. Each stream can affect only the telemetry of the process that sends it, and has
+//! a bounded cost.
 //!
-//! Each test has a daemon of its own, with two processes: one that behaves well, and a hostile one
-//! ([`test_support::hostile`]), which comes when the other one is read. By default a few modes, one after the other;
-//! `tests/attack/run` goes through all.
+//! Each test has its own daemon and two processes: a well-behaved process, and a hostile process
+//! ([`test_support::hostile`]) that starts once the daemon reads the well-behaved process. A normal run covers a few
+//! modes, one after the other; `tests/attack/run` covers all modes.
 
 use std::io::{BufRead as _, BufReader};
 use std::process::{Command, Stdio};
@@ -13,21 +14,21 @@ use test_support::daemon::{Daemon, MARK, await_that, until};
 use test_support::harness::Tests;
 use test_support::hostile::{ARGUMENT, MODES};
 use test_support::scene::Scene;
-use test_support::target::Running;
+use test_support::target::RunningProcess;
 
 use crate::is_full;
 
-/// What one target may cost, bytes.
+/// Maximum memory that one target can cost, in bytes.
 const ONE: u64 = 16_000_000;
 
-/// What a stream without end brings before a mode counts as tried, bytes: twice what it may hold, many times what a
-/// process in its right mind sends.
+/// Number of bytes of an endless stream after which a mode counts as tried: twice the memory limit, and far more than a
+/// normal process sends.
 const ENOUGH: u64 = 32_000_000;
 
-/// How long a mode that brings little is tried.
+/// Time after which a mode that sends little counts as tried.
 const TRIED_FOR: Duration = Duration::from_secs(2);
 
-/// The modes that are tried by default: each fills another store, or ends in another way.
+/// Modes of a normal run. Each fills a different buffer, or ends in a different way.
 const QUICK: [&str; 6] = [
     "time-stands-still",
     "endless-metadata",
@@ -38,29 +39,29 @@ const QUICK: [&str; 6] = [
 ];
 
 pub(crate) fn tests(tests: &mut Tests) {
-    let alone = concat!(module_path!(), "::many_at_once_cost_what_all_may");
-    tests.add_alone(alone, || Ok(()), many_at_once_cost_what_all_may);
+    let alone = concat!(module_path!(), "::concurrent_hostile_processes_stay_within_budget");
+    tests.add_alone(alone, || Ok(()), concurrent_hostile_processes_stay_within_budget);
     for mode in MODES {
         if mode.name == "well-behaved" || !(is_full() || QUICK.contains(&mode.name)) {
             continue;
         }
         let path = format!(
-            concat!(module_path!(), "::a_hostile_process_costs_itself::{}"),
+            concat!(module_path!(), "::hostile_process_stays_within_budget::{}"),
             mode.name
         );
-        tests.add(path, || Ok(()), || a_hostile_process_costs_itself(mode.name));
+        tests.add(path, || Ok(()), || hostile_process_stays_within_budget(mode.name));
     }
 }
 
-/// A fake runtime: this program, started again. It ends with its standard input.
-pub(crate) struct Runtime(Running);
+/// A fake runtime: a second process of this program, which exits when its standard input ends.
+pub(crate) struct Runtime(RunningProcess);
 
 impl Runtime {
     pub(crate) fn start(scene: &Scene, mode: &str) -> Self {
         Self::spawn(scene, mode, &mut Command::new(std::env::current_exe().unwrap()))
     }
 
-    /// Starts a process of a service.
+    /// Starts a process with the given service name.
     pub(crate) fn start_as(scene: &Scene, mode: &str, service: &str) -> Self {
         let mut command = Command::new(std::env::current_exe().unwrap());
         Self::spawn(scene, mode, command.env("OTEL_SERVICE_NAME", service))
@@ -80,7 +81,7 @@ impl Runtime {
             .read_line(&mut line)
             .unwrap();
         assert!(line.starts_with("ready "), "{mode}: {line:?}");
-        Self(Running(child))
+        Self(RunningProcess(child))
     }
 
     pub(crate) fn pid(&self) -> u32 {
@@ -88,14 +89,14 @@ impl Runtime {
     }
 }
 
-/// A daemon for such processes.
+/// Starts a daemon for the processes of a scene, with additional configuration.
 pub(crate) fn daemon(scene: &Scene, more: &str) -> Daemon {
     let mut command = scene.command(more);
     command.env("TMPDIR", scene.folder());
     Daemon::start(command)
 }
 
-/// One that behaves well, of which collections were read.
+/// Starts a well-behaved process and waits until the daemon has read more than 20 of its collections.
 pub(crate) fn neighbour(scene: &Scene, daemon: &Daemon) -> Runtime {
     let neighbour = Runtime::start(scene, "well-behaved");
     daemon.await_target(neighbour.pid(), "collections of the neighbour", |target| {
@@ -104,7 +105,7 @@ pub(crate) fn neighbour(scene: &Scene, daemon: &Daemon) -> Runtime {
     neighbour
 }
 
-/// A process as it is known; null before.
+/// Returns the record of a process, or null if the daemon does not know it yet.
 pub(crate) fn target(daemon: &Daemon, pid: u32) -> Value {
     daemon.target(pid).unwrap_or_default()
 }
@@ -113,7 +114,8 @@ pub(crate) fn number(target: &Value, name: &str) -> u64 {
     target[name].as_u64().unwrap_or_default()
 }
 
-/// The neighbour goes on being read, and nothing of it is lost: its collections are numbered without a gap.
+/// Asserts that the daemon still reads the neighbour in its first session and without loss: the numbers of the
+/// neighbour's collections have no gap.
 pub(crate) fn assert_whole(daemon: &Daemon, neighbour: &Runtime) {
     let before = number(&target(daemon, neighbour.pid()), "collections");
     let target = daemon.await_target(neighbour.pid(), "collections of the neighbour", |target| {
@@ -126,11 +128,12 @@ pub(crate) fn assert_whole(daemon: &Daemon, neighbour: &Runtime) {
     assert_eq!(target["last_collection"], target["collections"], "{target}");
 }
 
-/// Scenario: a process that behaves well is read; then one comes that serves the diagnostics protocol and misbehaves by
-/// this mode.
-/// Guarantee: the daemon's memory grows by at most 16 MB; what is too much is a session that is ended, with a reason;
-/// the neighbour loses nothing; SIGTERM ends the daemon in order while the process misbehaves.
-fn a_hostile_process_costs_itself(mode: &str) {
+/// Scenario: a well-behaved process is read; then a hostile process starts, which serves the diagnostics protocol and
+/// misbehaves in the given mode.
+/// Guarantee: the memory of the daemon grows by at most 16 MB. If a session needs more, the daemon ends the session,
+/// logs this once and counts it. The neighbour loses no data, and SIGTERM ends the daemon gracefully while the hostile
+/// process misbehaves.
+fn hostile_process_stays_within_budget(mode: &str) {
     let scene = Scene::begin();
     let daemon = daemon(&scene, "");
     let neighbour = neighbour(&scene, &daemon);
@@ -168,10 +171,10 @@ fn a_hostile_process_costs_itself(mode: &str) {
     daemon.end();
 }
 
-/// Scenario: six or twelve hostile processes at once, of modes that fill different stores, beside one that behaves
-/// well. Guarantee: the daemon's memory grows by at most 64 MB beyond what each costs without being counted, and the
-/// neighbour loses nothing.
-fn many_at_once_cost_what_all_may() {
+/// Scenario: 6 hostile processes (12 in a full run) run at the same time, in modes that fill different buffers, next to
+/// a well-behaved process.
+/// Guarantee: the memory of the daemon grows by at most 64 MB in total, and the neighbour loses no data.
+fn concurrent_hostile_processes_stay_within_budget() {
     let scene = Scene::begin();
     let daemon = daemon(&scene, "");
     let neighbour = neighbour(&scene, &daemon);
@@ -186,7 +189,7 @@ fn many_at_once_cost_what_all_may() {
     let hostile: Vec<Runtime> = (0..count)
         .map(|number| Runtime::start(&scene, modes[number % modes.len()]))
         .collect();
-    await_that("all of them are tried", || {
+    await_that("all processes are tried", || {
         let tried = |runtime: &Runtime| {
             let target = target(&daemon, runtime.pid());
             target["reason"] == "over-memory" || number(&target, "bytes") > ENOUGH / 100

@@ -1,6 +1,6 @@
 //! A daemon with a hanging thread, or in a frozen control group, does not block other processes.
 //!
-//! Control groups of version 1 can freeze single threads, which makes a thread hang here.
+//! The tests freeze single threads with control groups of version 1, so that a thread hangs.
 
 use std::time::{Duration, Instant};
 
@@ -31,7 +31,7 @@ fn thaw(group: &Group) {
     group.write("freezer.state", "THAWED");
 }
 
-/// Returns the oldest thread of a process with this name.
+/// Returns the id of the oldest thread of a process with the given name.
 fn thread(pid: u32, name: &str) -> u32 {
     let tasks = std::fs::read_dir(format!("/proc/{pid}/task")).unwrap();
     let tasks = tasks.filter_map(|task| task.ok()?.file_name().to_str()?.parse().ok());
@@ -43,8 +43,8 @@ fn thread(pid: u32, name: &str) -> u32 {
 
 /// Scenario: the thread that reads all streams hangs, and the socket of a process fills; the process gets SIGTERM; then
 /// the thread continues.
-/// Guarantee: the process exits within ten seconds, and /livez names the hanging thread. Afterwards /livez is ok, and
-/// another process is attached to again.
+/// Guarantee: the process exits within ten seconds, and /livez fails and names the hanging thread. Afterwards, the
+/// daemon attaches to another process again, and /livez is ok.
 fn hung_reading_thread_does_not_block_processes() {
     let scene = Scene::begin();
     let mut daemon = serving::start(&scene, "");
@@ -76,13 +76,13 @@ fn hung_reading_thread_does_not_block_processes() {
     daemon.await_target(living.pid(), "attached again", |target| {
         attached(target) && target["sessions"].as_u64().is_none_or(|sessions| sessions > 1)
     });
-    await_within(HELD_AT_MOST, "it is alive", || daemon.get("/livez").0 == 200);
+    await_within(HELD_AT_MOST, "the daemon is alive", || daemon.get("/livez").0 == 200);
     daemon.end();
     drop(living);
 }
 
-/// Scenario: the control group of the daemon is frozen, as a container runtime does, with the guard in another group;
-/// the socket of a process fills, and the process gets SIGTERM; then the group is thawed.
+/// Scenario: the control group of the daemon is frozen, as `pause` of a container runtime does. The guard is in another
+/// group. Then the socket of a process fills, and the process gets SIGTERM; then the group is thawed.
 /// Guarantee: the process exits within ten seconds, and the daemon continues.
 fn frozen_group_does_not_block_processes() {
     let scene = Scene::begin();

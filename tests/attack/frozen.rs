@@ -38,16 +38,17 @@ pub(crate) fn tests(tests: &mut Tests) {
 }
 
 /// Number of collections per process that the API returns.
-const REMEMBERED: u64 = 6;
+const COLLECTIONS_PER_PROCESS: u64 = 6;
 
 /// Maximum time for which a suspended gcwatch process blocks another process.
 pub(crate) const HELD_AT_MOST: Duration = Duration::from_secs(10);
 
-/// A socket with fewer waiting bytes is not full: a socket holds 90 KB (with 3.1, which writes small pieces) to 200 KB.
+/// Number of waiting bytes up to which a socket is not full. A full socket holds 90 KB (with .NET Core 3.1, which
+/// writes small pieces) to 200 KB.
 const MUCH: u64 = 50_000;
 
-/// Returns the bytes that wait in each socket of a process; a session appears twice, because it has two descriptors.
-/// The test may inspect the process as its parent.
+/// Returns the number of bytes that wait in each socket of a process. A session appears twice, because it has two
+/// descriptors. The kernel permits the test to copy the descriptors, because the test is the parent of the process.
 fn waiting(pid: u32) -> Vec<u64> {
     let process = Pid::from_raw(i32::try_from(pid).unwrap()).unwrap();
     let process = pidfd_open(process, PidfdFlags::empty()).unwrap();
@@ -87,7 +88,7 @@ pub(crate) fn fill(daemon: &Daemon, targets: &mut [&mut Target], reads_stdin: bo
         let full = now.len() >= 2 * targets.len() && now == before;
         stands = if full { stands + 1 } else { 0 };
         before = now;
-        // The guard closes the sockets later.
+        // The sockets must fill before the guard closes them.
         assert!(
             since.elapsed() < Duration::from_secs(5),
             "the sockets fill in time: {:?}",
@@ -96,8 +97,8 @@ pub(crate) fn fill(daemon: &Daemon, targets: &mut [&mut Target], reads_stdin: bo
     }
 }
 
-/// Sends SIGTERM. If the workload runs before another program, the signal would kill the process at once, so the
-/// workload is ordered to stop, which also ends the sessions.
+/// Requests the exit of a process with SIGTERM. If the workload runs as a startup hook of another program, SIGTERM
+/// would kill the process at once. Such a workload gets the order to stop instead, which also ends the sessions.
 pub(crate) fn ask_to_end(target: &mut Target, runtime: Runtime) {
     if runtime.host == Host::StartupHook {
         target.write_line("stop");
@@ -110,16 +111,17 @@ pub(crate) fn attached(target: &serde_json::Value) -> bool {
     target["state"] == "attached"
 }
 
-/// Returns the number of the newest reported collection.
+/// Returns the number of the newest reported collection of a process, or `None` if no collection is reported.
 fn newest(daemon: &Daemon, pid: u32) -> Option<u64> {
     let gcs = daemon.json(&format!("/api/v1/gcs?pid={pid}&limit=1"));
     gcs["gcs"][0]["number"].as_u64()
 }
 
-/// Scenario: two processes that collect continuously are attached to; the daemon is suspended, and their sockets fill;
-/// one process gets SIGTERM; then the daemon continues.
-/// Guarantee: this process exits within ten seconds. The other process is attached to again, its state and the log
-/// state the cause, /livez is ok, and every later collection is reported.
+/// Scenario: the daemon is attached to two processes. The daemon is suspended, and collections fill the sockets of both
+/// processes. One process is requested to exit; then the daemon continues.
+/// Guarantee: this process exits within ten seconds. The daemon attaches to the other process again, logs the closed
+/// sessions and counts them. The guard continues, and /livez is ok. After the first collection of the new session,
+/// every collection is reported (not checked for NativeAOT).
 fn stopped_daemon_does_not_block_processes(runtime: Runtime) {
     let scene = Scene::begin();
     let mut daemon = serving::start(&scene, "");
@@ -148,7 +150,7 @@ fn stopped_daemon_does_not_block_processes(runtime: Runtime) {
     );
     println!("{}: exited {:?} after the request", runtime.name, held.unwrap());
 
-    // The effect of the guard on the other process becomes visible when the daemon continues.
+    // The guard also closes the session of the other process, which the daemon can report only after it continues.
     let stopped_for = Duration::from_secs(7).saturating_sub(asked.elapsed());
     std::thread::sleep(stopped_for);
     daemon.signal(Signal::CONT);
@@ -171,13 +173,18 @@ fn stopped_daemon_does_not_block_processes(runtime: Runtime) {
     if !runtime.is_native_aot() {
         // The numbers of the following collections have no gap.
         let first = collect_until_reported(&daemon, &mut living);
-        for _ in 1..REMEMBERED {
+        for _ in 1..COLLECTIONS_PER_PROCESS {
             living.write_line("collect 0");
             living.await_line("a collection", |line| line.starts_with("did "));
         }
-        let last = first + REMEMBERED - 1;
-        await_that("the last one", || newest(&daemon, living.pid()) >= Some(last));
-        let gcs = daemon.list(&format!("/api/v1/gcs?pid={}&limit={REMEMBERED}", living.pid()), "gcs");
+        let last = first + COLLECTIONS_PER_PROCESS - 1;
+        await_that("the last collection is reported", || {
+            newest(&daemon, living.pid()) >= Some(last)
+        });
+        let gcs = daemon.list(
+            &format!("/api/v1/gcs?pid={}&limit={COLLECTIONS_PER_PROCESS}", living.pid()),
+            "gcs",
+        );
         let numbers: Vec<u64> = gcs.iter().map(|gc| gc["number"].as_u64().unwrap()).collect();
         assert_eq!(numbers, (first..=last).rev().collect::<Vec<_>>());
     }
@@ -185,7 +192,7 @@ fn stopped_daemon_does_not_block_processes(runtime: Runtime) {
     living.stop();
 }
 
-/// Triggers collections until the current session has reported one. Returns its number.
+/// Triggers collections until the current session has reported a collection. Returns the number of this collection.
 fn collect_until_reported(daemon: &Daemon, target: &mut Target) -> u64 {
     let before = newest(daemon, target.pid());
     let since = Instant::now();
@@ -205,7 +212,8 @@ fn collect_until_reported(daemon: &Daemon, target: &mut Target) -> u64 {
 }
 
 /// Scenario: the guard is killed; then the daemon is suspended, the socket fills, and the process gets SIGTERM.
-/// Guarantee: a new guard is started and takes over the session that started before it: the process exits in time.
+/// Guarantee: the daemon starts a new guard, which takes over the existing session. The process exits within ten
+/// seconds.
 fn killed_guard_is_restarted() {
     let scene = Scene::begin();
     let mut daemon = serving::start(&scene, "");
@@ -243,14 +251,15 @@ fn killed_guard_is_restarted() {
 }
 
 /// Scenario: a daemon without sessions is suspended for longer than the guard's timeout and continues.
-/// Guarantee: no stream is closed or reported, and the daemon is alive.
+/// Guarantee: the guard closes no stream and keeps running, the log does not mention the guard, and the daemon is
+/// alive.
 fn stopped_daemon_without_sessions_continues() {
     let daemon = serving::alone("");
     daemon.await_guard(None);
     daemon.signal(Signal::STOP);
     std::thread::sleep(Duration::from_secs(7));
     daemon.signal(Signal::CONT);
-    await_within(HELD_AT_MOST, "it is alive", || daemon.get("/livez").0 == 200);
+    await_within(HELD_AT_MOST, "the daemon is alive", || daemon.get("/livez").0 == 200);
     assert_eq!(daemon.metric("gcwatch_guard_releases_total"), Some(0.0));
     assert_eq!(daemon.metric("gcwatch_guard_running"), Some(1.0));
     let said = daemon.end();
@@ -259,11 +268,12 @@ fn stopped_daemon_without_sessions_continues() {
 
 /// Scenario: the daemon logs at the most detailed level, and no process reads the pipe of its standard error, which is
 /// full; then the configuration changes with a SIGHUP, and SIGTERM arrives.
-/// Guarantee: the daemon keeps answering and applies the change; the lines that did not fit are counted; it exits
-/// within ten seconds.
+/// Guarantee: the daemon keeps answering and applies the change. The daemon counts the lines that did not fit, and
+/// exits within ten seconds.
 fn unread_log_does_not_block_daemon() {
     let scene = Scene::begin();
-    // Use a port that was free a moment ago, because the log line with the assigned port is not read.
+    // The test chooses a port that was free a moment ago, because the test does not read the log line with an assigned
+    // port.
     let free = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     let address = free.local_addr().unwrap();
     drop(free);
@@ -289,7 +299,7 @@ fn unread_log_does_not_block_daemon() {
             .unwrap_or(0.0)
     };
     until("the daemon listens", &|_| true);
-    // Each mistake causes a line at each reload.
+    // Each mistake causes a log line at each reload.
     let file = scene.path("gcwatch.yaml");
     let config = std::fs::read_to_string(&file).unwrap();
     let mistakes: String = (0..100).map(|number| format!("mistake{number}: 1\n")).collect();

@@ -1,4 +1,5 @@
-//! Heap dumps of processes whose files or whose stream hold them up: the dump ends, and so does its turn.
+//! Heap dumps of processes whose streams do not end, or whose files do not respond. The dump ends anyway, and does not
+//! block the next dump.
 
 use std::fs;
 use std::io::{BufRead as _, BufReader, Read as _};
@@ -13,17 +14,17 @@ use test_support::harness::{Need, Tests};
 use test_support::program;
 use test_support::runtimes::{ALL, Runtime as Dotnet};
 use test_support::scene::Scene;
-use test_support::target::{PATIENCE, Running, Start, Target};
+use test_support::target::{RunningProcess, Start, TIMEOUT, Target};
 
 use crate::directories::{Hung, alone, need_hung};
 use crate::flooded::Runtime;
 
 pub(crate) fn tests(tests: &mut Tests) {
-    add_tests!(tests, || Ok(()); a_second_interrupt_closes_the_session, a_stream_without_an_end_is_closed);
-    add_tests!(tests, need; a_command_does_not_wait_for_a_hung_assembly, the_next_dump_does_not_wait_for_a_hung_assembly);
+    add_tests!(tests, || Ok(()); second_interrupt_closes_session, endless_stream_is_closed);
+    add_tests!(tests, need; command_does_not_wait_for_hung_assembly, next_dump_does_not_wait_for_hung_assembly);
 }
 
-/// A runtime that runs a program by its path.
+/// Returns a runtime that runs a program by its path.
 fn dotnet() -> Dotnet {
     ALL.into_iter().find(|runtime| runtime.name == "net10.0.14").unwrap()
 }
@@ -33,7 +34,7 @@ fn need() -> Need {
     need_hung()
 }
 
-/// `gcwatch heap` of a process, with a turn of its own.
+/// Returns a `gcwatch heap` command for a process, with its own dump lock.
 fn heap(scene: &Scene, pid: u32) -> Command {
     let mut command = program::command();
     command.args(["heap", &pid.to_string(), "--force", "--format", "ndjson"]);
@@ -45,13 +46,13 @@ fn heap(scene: &Scene, pid: u32) -> Command {
     command
 }
 
-/// Reads lines until one has these words.
+/// Reads lines until one contains the given words.
 fn await_words(lines: &mut BufReader<ChildStderr>, words: &str) {
     let mut said = String::new();
     loop {
         let before = said.len();
         let read = lines.read_line(&mut said).unwrap();
-        assert!(read > 0, "the command ends without saying {words:?}: {said}");
+        assert!(read > 0, "the command reports {words:?} before it exits: {said}");
         if said[before..].contains(words) {
             return;
         }
@@ -59,42 +60,43 @@ fn await_words(lines: &mut BufReader<ChildStderr>, words: &str) {
 }
 
 /// Scenario: `gcwatch heap` reads a stream that never ends; Ctrl-C is pressed twice.
-/// Guarantee: after the first one the command reads on and says why; after the second one it says what it leaves behind
-/// and exits with a failure.
-fn a_second_interrupt_closes_the_session() {
+/// Guarantee: after the first Ctrl-C, the command continues to read and states the reason. After the second Ctrl-C, the
+/// command reports that it closed the session before its end, and exits with a failure.
+fn second_interrupt_closes_session() {
     let scene = Scene::begin();
     let endless = Runtime::start(&scene, "stays-open");
     let kept = scene.folder().join("kept");
     fs::create_dir(&kept).unwrap();
     let mut command = heap(&scene, endless.pid());
     command.arg("--keep").arg(kept.join("dump.nettrace"));
-    let mut command = Running(command.spawn().unwrap());
+    let mut command = RunningProcess(command.spawn().unwrap());
     let mut said = BufReader::new(command.0.stderr.take().unwrap());
     let has_bytes = |file: std::io::Result<fs::DirEntry>| file.unwrap().metadata().is_ok_and(|file| file.len() > 0);
     await_that("bytes of the stream", || fs::read_dir(&kept).unwrap().any(has_bytes));
-    let interrupt = |command: &Running| kill_process(Pid::from_child(&command.0), Signal::INT).unwrap();
+    let interrupt = |command: &RunningProcess| kill_process(Pid::from_child(&command.0), Signal::INT).unwrap();
     interrupt(&command);
     await_words(&mut said, "again to close the session");
     assert!(command.0.try_wait().unwrap().is_none());
     interrupt(&command);
     await_words(&mut said, "closed the session before its end");
-    let status = await_end(&mut command.0, PATIENCE).expect("the command exits");
+    let status = await_end(&mut command.0, TIMEOUT).expect("the command exits");
     assert_eq!(status.code(), Some(1));
 }
 
-/// Scenario: `gcwatch heap` reads a stream that is a flood without an end.
-/// Guarantee: the command ends by itself, and says why, long before the time that it announced for a silent process.
-fn a_stream_without_an_end_is_closed() {
+/// Scenario: `gcwatch heap` reads a stream that is an endless flood.
+/// Guarantee: the command exits by itself with a failure, and states that the stream is too large for a dump.
+fn endless_stream_is_closed() {
     let scene = Scene::begin();
     let endless = Runtime::start(&scene, "never-stops");
     let mut command = heap(&scene, endless.pid());
     let ended = command.stdout(Stdio::null()).output().unwrap();
     let said = String::from_utf8_lossy(&ended.stderr);
     assert_eq!(ended.status.code(), Some(1), "{said}");
-    assert!(said.contains("larger than a dump of"), "{said}");
+    assert!(said.contains("too large for a dump of"), "{said}");
 }
 
-/// A program that leaks into `Cache.entries`, of which the scene has a copy.
+/// Starts a program that leaks into `Cache.entries`, from a copy in the folder of the scene. Returns the process and
+/// the path of the copied assembly.
 fn leaks(scene: &Scene, name: &str) -> (Target, PathBuf) {
     let folder = scene.folder().join(name);
     fs::create_dir(&folder).unwrap();
@@ -115,13 +117,14 @@ fn leaks(scene: &Scene, name: &str) -> (Target, PathBuf) {
 }
 
 /// Scenario: the assembly of a process is on a file system that never answers; `gcwatch heap` dumps the process.
-/// Guarantee: the command answers, and says why static fields have no class.
-fn a_command_does_not_wait_for_a_hung_assembly() {
+/// Guarantee: the command succeeds, prints the leaked type, and states that the files of the process did not respond in
+/// time.
+fn command_does_not_wait_for_hung_assembly() {
     let _alone = alone();
     let scene = Scene::begin();
     let (target, assembly) = leaks(&scene, "hung");
     let hung = Hung::over(assembly).unwrap();
-    let mut command = Running(heap(&scene, target.pid()).spawn().unwrap());
+    let mut command = RunningProcess(heap(&scene, target.pid()).spawn().unwrap());
     let mut output = command.0.stdout.take().unwrap();
     let reads = std::thread::spawn(move || {
         let mut text = String::new();
@@ -129,7 +132,7 @@ fn a_command_does_not_wait_for_a_hung_assembly() {
         text
     });
     let said = command.0.stderr.take().unwrap();
-    let status = await_end(&mut command.0, PATIENCE).expect("the command exits");
+    let status = await_end(&mut command.0, TIMEOUT).expect("the command exits");
     let mut said_all = String::new();
     BufReader::new(said).read_to_string(&mut said_all).unwrap();
     assert!(status.success(), "{said_all}");
@@ -139,11 +142,11 @@ fn a_command_does_not_wait_for_a_hung_assembly() {
     drop(hung);
 }
 
-/// Scenario: the assembly of a leaking process is on a file system that never answers, that of another one is not; the
-/// daemon dumps both for incidents.
-/// Guarantee: both incidents have what lives, the second one with its class; the log has the process whose files do not
-/// respond; the daemon exits cleanly.
-fn the_next_dump_does_not_wait_for_a_hung_assembly() {
+/// Scenario: two processes leak. The assembly of the first is on a file system that never answers. The daemon dumps
+/// both processes for their incidents.
+/// Guarantee: both incidents list the leaked type with a static field as root. The incident of the second process also
+/// contains the class of the field. The log states that files did not respond in time, and the daemon exits cleanly.
+fn next_dump_does_not_wait_for_hung_assembly() {
     let _alone = alone();
     let scene = Scene::begin();
     let (of_hung, assembly) = leaks(&scene, "hung");

@@ -30,7 +30,8 @@ pub(crate) fn tests(tests: &mut Tests) {
     add_tests!(tests, crate::bursts::need_root; private_data_is_for_user_of_daemon);
 }
 
-/// Returns the status that another user of this host gets.
+/// Returns the HTTP status of a path for another user of this host (uid 65534), or an empty string if no answer
+/// arrives.
 fn as_nobody(address: SocketAddr, path: &str) -> String {
     let script = format!(
         "exec 3<>/dev/tcp/127.0.0.1/{}; printf 'GET {path} HTTP/1.1\\r\\nHost: localhost\\r\\nConnection: close\\r\\n\\r\\n' \
@@ -43,9 +44,10 @@ fn as_nobody(address: SocketAddr, path: &str) -> String {
     line.split(' ').nth(1).unwrap_or_default().to_owned()
 }
 
-/// Scenario: without logins and on loopback, root, another user, and a root proxy that forwards a request ask for
+/// Scenario: on loopback and without logins, root, another user, and a proxy of root that forwards a request ask for
 /// recordings and figures.
-/// Guarantee: all of them get figures; only root gets recordings.
+/// Guarantee: the other user gets figures, but no recordings. Only the direct request of root is permitted to read
+/// recordings; the forwarded request is not.
 fn private_data_is_for_user_of_daemon() {
     let daemon = serving::alone("");
     let private = "/api/v1/evidence/";
@@ -77,11 +79,11 @@ pub(crate) fn get(address: SocketAddr, path: &str, host: &str, within: Duration)
     Some((status, answer))
 }
 
-/// Number of consecutive answers that may be late: with one more, the kubelet restarts a container by default.
+/// Maximum number of consecutive late answers. After one more, the kubelet restarts a container by default.
 const MAY_BE_LATE: usize = 2;
 
-/// Asserts that several health probes succeed. A busy machine may answer late; a refused or reset connection is a
-/// failure at once.
+/// Asserts that five health probes succeed. Up to [`MAY_BE_LATE`] answers in a row can be late, because the machine can
+/// be busy. A refused or reset connection fails the test at once.
 fn assert_healthy(daemon: &Daemon, context: &str) {
     for _ in 0..5 {
         let mut late = 0;
@@ -102,9 +104,8 @@ fn assert_healthy(daemon: &Daemon, context: &str) {
 
 /// Scenario: 64, 200, then 900 simultaneous connections are silent, have sent half a request, or are kept open after an
 /// answer; a probe runs at the same time.
-/// Guarantee: no probe is refused, fewer probes in a row are late than make the kubelet restart a container, and the
-/// page is available as soon as the connections have been idle for one second; the daemon keeps a bounded number of
-/// them.
+/// Guarantee: no probe is refused, and fewer probes in a row are late than make the kubelet restart a container. The
+/// page is available within ten seconds. The daemon has fewer than 150 open descriptors.
 fn idle_connections_do_not_fail_health_checks() {
     let daemon = serving::alone("");
     assert_healthy(&daemon, "no other connections");
@@ -117,7 +118,7 @@ fn idle_connections_do_not_fail_health_checks() {
             let mut idle = Vec::new();
             for number in 0..count {
                 let mut stream = TcpStream::connect(daemon.address).unwrap();
-                // Connections that are already closed cannot be written to.
+                // The write fails if the daemon has already closed the connection.
                 let _closed = stream.write_all(first.as_bytes());
                 idle.push(stream);
                 if number % 200 == 199 {
@@ -135,7 +136,7 @@ fn idle_connections_do_not_fail_health_checks() {
     daemon.end();
 }
 
-/// Sends a probe over TLS on an open connection. Returns `None` if no answer arrives.
+/// Sends a probe over TLS on an open connection. Returns the status line, or `None` if no answer arrives in time.
 fn probe_over_tls(stream: TcpStream, config: &Arc<rustls::ClientConfig>) -> Option<String> {
     stream.set_read_timeout(Some(PROBE)).unwrap();
     let name = "localhost".try_into().unwrap();
@@ -150,8 +151,7 @@ fn probe_over_tls(stream: TcpStream, config: &Arc<rustls::ClientConfig>) -> Opti
 }
 
 /// Scenario: silent connections occupy all slots of a listener with TLS. A probe connects, and a hundred more
-/// connections arrive before its handshake; then two threads open connections as fast as they can, and probes arrive at
-/// the same time.
+/// connections arrive before its handshake. Then two threads open connections as fast as possible while probes arrive.
 /// Guarantee: the first probe is answered within one second; during the flood, fewer probes in a row are late than make
 /// the kubelet restart a container.
 fn flood_does_not_fail_health_checks_over_tls() {
@@ -186,7 +186,7 @@ fn flood_does_not_fail_health_checks_over_tls() {
             scope.spawn(|| {
                 let mut newest = VecDeque::new();
                 while !is_over.load(Ordering::Relaxed) {
-                    // If no port is free, the next round has some again.
+                    // If no port is free, the connection fails, and a later round finds a free port.
                     newest.extend(TcpStream::connect(address));
                     count.fetch_add(1, Ordering::Relaxed);
                     if newest.len() > 300 {
@@ -211,7 +211,8 @@ fn flood_does_not_fail_health_checks_over_tls() {
 }
 
 /// Scenario: 200 connections repeatedly request a large answer and read one byte of it per second.
-/// Guarantee: each probe is answered within one second, and /metrics within a few seconds.
+/// Guarantee: fewer probes in a row are late than make the kubelet restart a container, and /metrics is answered within
+/// ten seconds.
 fn slow_readers_do_not_fail_health_checks() {
     let daemon = serving::alone("");
     let request = "GET /metrics HTTP/1.1\r\nHost: localhost\r\n\r\n".repeat(100);
@@ -237,8 +238,8 @@ fn slow_readers_do_not_fail_health_checks() {
 }
 
 /// Scenario: 40 connections request a recording of 8 MB and read only its first bytes.
-/// Guarantee: requests that need a thread (a compressed answer, a list of files on disk) are answered at the same time,
-/// and SIGTERM ends the daemon gracefully.
+/// Guarantee: the daemon still answers requests that need a thread (a compressed answer, a list of files on disk), and
+/// SIGTERM ends the daemon gracefully.
 fn slow_readers_of_recordings_do_not_block_others() {
     let state = tempfile::Builder::new().prefix("gcw").tempdir().unwrap();
     let id = "20261123T114742Z-shop-4711-1f2e3d4c5b6a7988";
@@ -268,7 +269,8 @@ fn slow_readers_of_recordings_do_not_block_others() {
     drop(readers);
 }
 
-/// Follows a view. Reads the head of the answer, but no event.
+/// Follows a view. Reads the head of the answer, but no event. Returns `None` if the connection fails or the status is
+/// not 200.
 fn follow(address: SocketAddr, view: &str) -> Option<TcpStream> {
     let mut stream = TcpStream::connect_timeout(&address, PROBE).ok()?;
     stream.set_read_timeout(Some(PROBE * 5)).unwrap();
@@ -285,10 +287,10 @@ fn follow(address: SocketAddr, view: &str) -> Option<TcpStream> {
     head.starts_with(b"HTTP/1.1 200").then_some(stream)
 }
 
-/// Scenario: sixteen viewers, which use all slots, follow the rules (200 KB every two seconds) and read none of it;
-/// probes and scrapes continue. Another viewer connects.
-/// Guarantee: every probe is answered within one second. The sixteen viewers lose their slots within one minute, and
-/// the new viewer gets events.
+/// Scenario: sixteen viewers, which use all slots, follow the view of the rules (200 KB every two seconds) and read no
+/// event. Probes and scrapes continue. Another viewer connects.
+/// Guarantee: fewer probes in a row are late than make the kubelet restart a container, and every scrape is answered.
+/// The sixteen viewers lose their slots within one minute, and the new viewer gets events.
 fn viewers_that_do_not_read_lose_their_slots() {
     let daemon = serving::alone("");
     let silent: Vec<TcpStream> = (0..16)
@@ -323,7 +325,8 @@ fn viewers_that_do_not_read_lose_their_slots() {
     daemon.end();
 }
 
-/// Scenario: a listener on loopback is requested under its own names, and under a name that a foreign page may use.
+/// Scenario: clients send requests to a listener on loopback under its own names, and under a name that a foreign page
+/// can use.
 /// Guarantee: only requests under its own names are answered; the refusal contains a remedy.
 fn foreign_names_are_refused_on_loopback() {
     let daemon = serving::alone("");
@@ -338,9 +341,10 @@ fn foreign_names_are_refused_on_loopback() {
     daemon.end();
 }
 
-/// Scenario: a listener on all addresses, as in the manifests, is requested as the kubelet does, with and without a
-/// list of host names.
-/// Guarantee: health is answered under any name; other paths as well, unless the list does not contain the name.
+/// Scenario: a listener on all addresses, as in the manifests, gets requests like those of the kubelet, with and
+/// without a list of host names.
+/// Guarantee: /livez is answered under any name. Other paths are answered under any name too if there is no list, and
+/// only under the listed names otherwise.
 fn probes_outside_loopback_are_answered_under_any_name() {
     for (more, others) in [("", 200), ("web: {hosts: [node-1.example]}\n", 403)] {
         let daemon = serving::alone_at("0.0.0.0:0", more);
@@ -354,8 +358,8 @@ fn probes_outside_loopback_are_answered_under_any_name() {
 }
 
 /// Scenario: a client requests the page, its style sheet, the API, and a missing path.
-/// Guarantee: the headers of each answer forbid scripts and frames; the page has neither inline scripts nor inline
-/// styles, and its style sheet is served.
+/// Guarantee: the headers of each answer forbid foreign and inline scripts, and frames; the page has neither inline
+/// scripts nor inline styles, and its style sheet is served.
 fn pages_forbid_inline_scripts() {
     let daemon = serving::alone("");
     for path in ["/", "/style.css", "/metrics", "/api/v1/gcs", "/livez", "/nothing"] {

@@ -1,4 +1,4 @@
-//! Processes that live for a moment, without end: each costs what it has, and nothing stays of it.
+//! Many short-lived processes. All together have a limited cost, and none of them leaves a lease.
 
 use std::fs;
 
@@ -9,30 +9,31 @@ use test_support::scene::Scene;
 use crate::flooded::{Runtime, assert_whole, daemon, neighbour};
 use crate::is_full;
 
-/// Lives: of all, five minutes of seventeen a second.
+/// Returns the number of processes. A full run takes five minutes, at seventeen processes per second.
 fn lives() -> usize {
     if is_full() { 5000 } else { 100 }
 }
 
-/// Processes that live at the same time.
-const AT_ONCE: usize = 20;
+/// Number of processes that run at the same time.
+const CONCURRENT_PROCESSES: usize = 20;
 
-/// What they may cost the daemon, bytes.
+/// Maximum memory growth of the daemon, in bytes.
 const COST: u64 = 64_000_000;
 
-/// Files of the history that may be on the disk: 1,024, and those of a minute, after which they are pruned.
+/// Maximum number of history files: 1,024, plus twice the number of processes per minute, because the history is pruned
+/// only about once per minute.
 const FILES: usize = 1024 + 17 * 60 * 2;
 
 pub(crate) fn tests(tests: &mut Tests) {
-    let path = concat!(module_path!(), "::short_lives_leave_nothing_behind");
-    tests.add(path, || Ok(()), short_lives_leave_nothing_behind);
+    let path = concat!(module_path!(), "::short_lived_processes_leave_no_state");
+    tests.add(path, || Ok(()), short_lived_processes_leave_no_state);
 }
 
-/// Scenario: 5,000 processes (by default 100) begin one after the other, twenty at a time, serve the protocol for a
-/// moment and are killed; the daemon keeps history and incidents on disk.
-/// Guarantee: the daemon's memory grows by at most 64 MB, the history has a bounded number of files, no lease stays, a
-/// neighbour loses nothing, and SIGTERM ends the daemon in order.
-fn short_lives_leave_nothing_behind() {
+/// Scenario: 5,000 processes (100 in a normal run) start one after the other, twenty at a time, serve the protocol
+/// briefly and are killed. The daemon keeps history and incidents on disk.
+/// Guarantee: the memory of the daemon grows by at most 64 MB, the history has a bounded number of files, only the
+/// lease of a neighbour remains, the neighbour loses no data, and SIGTERM ends the daemon gracefully.
+fn short_lived_processes_leave_no_state() {
     let scene = Scene::begin();
     let rule = scene.any(false, "severity: error");
     let daemon = daemon(&scene, &format!("{rule}{}", scene.state()));
@@ -41,7 +42,7 @@ fn short_lives_leave_nothing_behind() {
     let mut living = std::collections::VecDeque::new();
     for _ in 0..lives() {
         living.push_back(Runtime::start(&scene, "well-behaved"));
-        if living.len() > AT_ONCE {
+        if living.len() > CONCURRENT_PROCESSES {
             living.pop_front();
         }
     }
@@ -55,6 +56,6 @@ fn short_lives_leave_nothing_behind() {
     assert!(files() <= FILES, "{} files", files());
     let leases = scene.folder().join("leases");
     let held = || fs::read_dir(&leases).map_or(0, Iterator::count);
-    await_that("the end of all leases but the neighbour's", || held() <= 1);
+    await_that("only the neighbour's lease remains", || held() <= 1);
     daemon.end();
 }

@@ -1,11 +1,12 @@
-//! gcwatch beside other tools, frozen, flooded and attacked: each promise of docs/reliability.md with the fault that
-//! would break it.
+//! gcwatch next to other tools, frozen, flooded and attacked. Each promise of docs/reliability.md is tested with the
+//! fault that would break it.
 //!
-//! `cargo test --test attack` runs what takes seconds. `tests/attack/run` runs all of it (`GCWATCH_ATTACK=full`): every
-//! runtime of the cache, and the faults that last for minutes. Hostile runtimes are a program of their own, with modes
-//! by name, that others can run against their own agents.
+//! `cargo test --test attack` runs the tests that take seconds. `tests/attack/run` runs all tests
+//! (`GCWATCH_ATTACK=full`): on every runtime in the cache, and with faults that last for minutes. The hostile runtimes
+//! are a program with named modes, so that other projects can test their agents with this program.
 //!
-//! Each module lists its tests and what they need; where that is not there, a test is `ignored`, with the reason.
+//! Each module lists its tests with their requirements. A test whose requirements are missing is `ignored`, with the
+//! reason.
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,
@@ -37,7 +38,7 @@ use std::process::ExitCode;
 
 use test_support::harness::Tests;
 
-/// Whether all of it was asked for, which takes minutes.
+/// Returns whether the full run was requested. A full run takes minutes.
 fn is_full() -> bool {
     std::env::var("GCWATCH_ATTACK").is_ok_and(|value| value == "full")
 }
@@ -48,7 +49,7 @@ fn main() -> ExitCode {
     }
     let mut tests = Tests::default();
     for of_module in [
-        // One of these runs alone: there is least to wait for while nothing else has begun.
+        // One test of this module runs alone. This module comes first, before any other test has started.
         flooded::tests,
         others::tests,
         frozen::tests,

@@ -1,4 +1,4 @@
-//! Messages of incidents have shares: a crash loop delays and pushes out only its own.
+//! Quotas for messages of incidents: a crash loop delays and displaces only its own messages.
 
 use serde_json::Value;
 use test_support::add_tests;
@@ -10,16 +10,17 @@ use test_support::scene::Scene;
 use crate::flooded::{self, Runtime};
 
 pub(crate) fn tests(tests: &mut Tests) {
-    add_tests!(tests, || Ok(()); a_crash_loop_does_not_delay_messages_of_others);
+    add_tests!(tests, || Ok(()); crash_loop_does_not_delay_other_messages);
 }
 
-/// Processes of the loop that have an incident each: more than a tenant has messages in ten minutes.
+/// Number of processes in the loop. Each process has one incident, so the incidents exceed the ten-minute quota of a
+/// tenant.
 const LIVES: usize = 50;
 
-/// Messages that a tenant has in ten minutes (docs/alerts.md).
+/// Quota of messages per tenant in ten minutes (docs/alerts.md).
 const SHARE: usize = 40;
 
-/// The service of the alert that a webhook got.
+/// Returns the service of the alert in a webhook message.
 fn service(body: &[u8]) -> String {
     let body: Value = serde_json::from_slice(body).unwrap();
     body["alerts"][0]["labels"]["service_name"]
@@ -28,11 +29,11 @@ fn service(body: &[u8]) -> String {
         .to_owned()
 }
 
-/// Scenario: many processes of one service have an incident of the same rule each, while a webhook does not answer;
-/// then a process of another service of the same user has one, and the webhook answers.
-/// Guarantee: the message of the other service is among the first three; the crash loop has its share of messages, and
-/// what is beyond it is counted as summed up; the log names the tenant.
-fn a_crash_loop_does_not_delay_messages_of_others() {
+/// Scenario: many processes of one service each have an incident of the same rule while a webhook does not answer. Then
+/// a process of another service of the same user has an incident, and the webhook answers.
+/// Guarantee: the message of the other service is among the first three. The crash loop gets its quota of messages, and
+/// further messages count as summarized. No message is dropped. The log states that the tenant has used its quota.
+fn crash_loop_does_not_delay_other_messages() {
     let executor = tokio::runtime::Runtime::new().unwrap();
     let mut webhook = executor.block_on(Receiver::start());
     webhook.then(Reply::Held);
@@ -44,14 +45,16 @@ fn a_crash_loop_does_not_delay_messages_of_others() {
         .map(|_| Runtime::start_as(&scene, "well-behaved", "loop"))
         .collect();
     let waiting = |daemon: &test_support::daemon::Daemon| daemon.metric("gcwatch_notifications_queue");
-    await_that("the share of the loop", || waiting(&daemon) == Some(SHARE as f64));
+    await_that("the quota of the loop is used", || {
+        waiting(&daemon) == Some(SHARE as f64)
+    });
     let summed = (LIVES - SHARE) as f64;
-    await_that("what is beyond the share", || {
+    await_that("messages beyond the quota are counted", || {
         daemon.metric("gcwatch_notifications_summed_up_total") == Some(summed)
     });
     assert!(daemon.await_line("has used its share of messages").contains("tenant"));
     let other = Runtime::start_as(&scene, "well-behaved", "other");
-    await_that("the message of the other service", || {
+    await_that("the message of the other service arrives", || {
         waiting(&daemon) == Some(SHARE as f64 + 1.0)
     });
     let services: Vec<String> = executor.block_on(async {

@@ -1,7 +1,8 @@
 //! Sessions of other tools while gcwatch reads a process: gcwatch heals their lasting effects.
 //!
-//! The process pins 60,000 objects. A Verbose session makes the collector report each of them, so the pauses show
-//! whether it still does. In these tests, the other tool is the test itself with its own client.
+//! The process pins 60,000 objects. A Verbose session makes the collector report each of these objects, so the length
+//! of the pauses shows whether the collector still does so. In these tests, the other tool is a client in the test
+//! itself, except where a test starts a gcwatch command.
 
 use std::process::Stdio;
 use std::time::{Duration, Instant};
@@ -17,7 +18,7 @@ use test_support::harness::Tests;
 use test_support::program;
 use test_support::runtimes::{ALL, Host, Runtime};
 use test_support::scene::Scene;
-use test_support::target::{PATIENCE, Start, Target};
+use test_support::target::{Start, TIMEOUT, Target};
 use test_support::tool::Tool;
 
 pub(crate) fn tests(tests: &mut Tests) {
@@ -40,11 +41,11 @@ pub(crate) fn tests(tests: &mut Tests) {
 }
 
 const PINNED: u32 = 60_000;
-/// Timeout until pauses are short again.
-const HEALED_WITHIN: Duration = Duration::from_secs(10);
+/// Timeout for pauses to become short again after a session has ended.
+const HEAL_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// Returns a session of the collector's events at this level.
-fn of_level(level: u32) -> SessionConfig {
+/// Returns the configuration of a session with the collector's events at the given level.
+fn request_level(level: u32) -> SessionConfig {
     asks(Provider::new(RUNTIME_PROVIDER, 0x1, level))
 }
 
@@ -56,7 +57,7 @@ fn asks(provider: Provider) -> SessionConfig {
     }
 }
 
-/// `gcwatch run`, which reads one process.
+/// A `gcwatch run` daemon and the process that it reads.
 struct Reader {
     daemon: Daemon,
     pid: u32,
@@ -103,7 +104,8 @@ fn pins(runtime: Runtime) -> (Target, Scene) {
     (target, scene)
 }
 
-/// Waits until pauses are about as long as before the other tool connected. Returns the elapsed time.
+/// Waits until pauses are at most twice as long as before the other tool connected (`before`), and at most half as long
+/// as with the tool (`beside`). Returns the elapsed time.
 fn await_short_pauses(target: &mut Target, most: Duration, before: u64, beside: u64) -> Duration {
     let since = Instant::now();
     loop {
@@ -119,22 +121,22 @@ fn await_short_pauses(target: &mut Target, most: Duration, before: u64, beside: 
     }
 }
 
-/// Scenario: a plain session is open, like the session of a resident monitor, and no process heals; a Verbose session
-/// is opened and closed, then a plain session.
-/// Guarantee: this test checks the runtime, not gcwatch: pauses stay long, so the other tests of this module can fail.
-/// If a runtime does not need the healing, this test fails, and gcwatch need not heal it.
+/// Scenario: a plain session is open, like the session of a resident monitor, and no process heals. A Verbose session
+/// is opened and closed. Finally, the test heals the process.
+/// Guarantee: pauses stay long until the healing. This test checks the runtime, not gcwatch: without long pauses, the
+/// other tests of this module could not fail. If a runtime no longer needs the healing, this test fails.
 fn unhealed_session_keeps_pauses_long(runtime: Runtime) {
     let (mut target, _) = pins(runtime);
-    let tool = Tool::of(&target);
-    let plain = tool.begin(&of_level(4));
+    let tool = Tool::for_target(&target);
+    let plain = tool.begin(&request_level(4));
     let before = target.shortest_pause(9);
-    let mut verbose = tool.begin(&of_level(5));
+    let mut verbose = tool.begin(&request_level(5));
     tool.read(&mut verbose, Duration::from_secs(2));
     tool.end(verbose);
     let after = target.shortest_pause(15);
     assert!(after >= before * 3, "{before} us before, {after} after");
-    tool.executor.block_on(tool.client.recompute_levels(PATIENCE)).unwrap();
-    let took = await_short_pauses(&mut target, HEALED_WITHIN, before, after);
+    tool.executor.block_on(tool.client.recompute_levels(TIMEOUT)).unwrap();
+    let took = await_short_pauses(&mut target, HEAL_TIMEOUT, before, after);
     println!(
         "{}: {before} us, {after} after a Verbose session, as before {took:?} after the healing",
         runtime.name
@@ -142,13 +144,13 @@ fn unhealed_session_keeps_pauses_long(runtime: Runtime) {
     drop(plain);
 }
 
-/// Scenario: another tool repeatedly opens a Verbose session in a process with many pinned objects. The usual pause is
-/// known only after two checks of the connections, which are two to eight seconds apart.
-/// Guarantee: the account of a pause attributes most of its CPU time to the session.
+/// Scenario: another tool repeatedly opens a Verbose session in a process with many pinned objects. The daemon knows
+/// the usual pause only after two checks of the connections, which are two to eight seconds apart.
+/// Guarantee: the account of at least one pause attributes more than half of its CPU time to the session.
 fn session_of_another_tool_is_accounted(runtime: Runtime) {
     let (mut target, scene) = pins(runtime);
     let daemon = Reader::start(&target, &scene);
-    let tool = Tool::of(&target);
+    let tool = Tool::for_target(&target);
     let is_most = |gc: &Value| {
         let of = |cause: &str| gc["account"][cause].as_i64();
         let had_cpu = gc["pause_ns"].as_i64()? - of("no-cpu").unwrap_or(0);
@@ -157,14 +159,14 @@ fn session_of_another_tool_is_accounted(runtime: Runtime) {
     let since = Instant::now();
     loop {
         target.lines_from_now(99);
-        let mut verbose = tool.begin(&of_level(5));
+        let mut verbose = tool.begin(&request_level(5));
         tool.read(&mut verbose, Duration::from_secs(3));
         let collections = daemon.collections();
         tool.end(verbose);
         if collections.iter().any(|gc| is_most(gc) == Some(true)) {
             return;
         }
-        assert!(since.elapsed() < PATIENCE, "{collections:#?}");
+        assert!(since.elapsed() < TIMEOUT, "{collections:#?}");
     }
 }
 
@@ -173,18 +175,18 @@ fn is_healed(runtime: Runtime, end: impl FnOnce(&Tool, Session)) {
     let (mut target, scene) = pins(runtime);
     let daemon = Reader::start(&target, &scene);
     let before = target.shortest_pause(9);
-    // A gcwatch instance of another test may already have checked the process.
+    // A gcwatch instance of another test can already have healed the process.
     let healed_before = daemon.healings();
-    let tool = Tool::of(&target);
-    let mut verbose = tool.begin(&of_level(5));
-    // Read on a separate thread, so that the pauses are those of a tool that keeps up.
+    let tool = Tool::for_target(&target);
+    let mut verbose = tool.begin(&request_level(5));
+    // The tool reads on a separate thread, so that the pauses are not lengthened by a tool that reads too slowly.
     tool.read(&mut verbose, Duration::from_secs(3));
     let beside = usual_pause_of(&daemon);
     daemon.await_that("the daemon sees the tool", |daemon| {
         daemon.collections()[0]["observed_by_others"] == true
     });
     end(&tool, verbose);
-    let took = await_short_pauses(&mut target, HEALED_WITHIN, before, beside);
+    let took = await_short_pauses(&mut target, HEAL_TIMEOUT, before, beside);
     println!(
         "{}: {before} us, {beside} with a Verbose session, as before after {took:?}",
         runtime.name
@@ -216,27 +218,29 @@ fn usual_pause_of(daemon: &Reader) -> u64 {
 }
 
 /// Scenario: another tool has a Verbose session for three seconds while the daemon reads the process, and closes it.
-/// Guarantee: the daemon detects the session and marks the collections; within ten seconds, pauses are as before, after
-/// one healing, which is counted and logged once; then collections are no longer marked as observed by others.
+/// Guarantee: the daemon detects the session and marks the collections as observed by others. Within ten seconds after
+/// the close, pauses are short again. The daemon counts and logs exactly one healing, and then no longer marks
+/// collections.
 fn closed_session_is_healed(runtime: Runtime) {
     is_healed(runtime, |tool, session| {
         tool.end(session);
     });
 }
 
-/// Scenario: the same tool dies: its connection is closed, but its session was never stopped.
+/// Scenario: another tool with a Verbose session dies: its connection is closed, but the tool has never requested to
+/// stop the session.
 /// Guarantee: the process is healed as after a closed session.
 fn session_of_dead_client_is_healed(runtime: Runtime) {
     is_healed(runtime, |_, session| {
-        // Outside its executor, no task is left to stop the session.
+        // Outside an executor, dropping the session only closes the connection, because no task can request the stop.
         drop(session);
     });
 }
 
 /// Scenario: `gcwatch allocations --tick` is killed (SIGKILL) while the daemon reads the process, as soon as the burst
-/// has an effect, which may be between two checks of the daemon.
-/// Guarantee: within 20 s, pauses are as before (a healing that ran before the runtime noticed the dead client is
-/// repeated after 10 s), and the lock of bursts is free.
+/// has an effect, which can be between two checks of the daemon.
+/// Guarantee: within 20 s, pauses are short again, and the burst lock is free. The timeout is 20 s because the daemon
+/// repeats a healing after 10 s if the runtime had not yet noticed the dead client.
 fn killed_burst_is_healed(runtime: Runtime) {
     let (mut target, scene) = pins(runtime);
     let daemon = Reader::start(&target, &scene);
@@ -253,11 +257,11 @@ fn killed_burst_is_healed(runtime: Runtime) {
             .unwrap();
         let since = Instant::now();
         while target.shortest_pause(1) < before * 3 {
-            assert!(since.elapsed() < PATIENCE, "the burst makes pauses longer");
+            assert!(since.elapsed() < TIMEOUT, "the burst makes pauses longer");
         }
         burst.kill().unwrap();
         burst.wait().unwrap();
-        let took = await_short_pauses(&mut target, HEALED_WITHIN * 2, before, u64::MAX);
+        let took = await_short_pauses(&mut target, HEAL_TIMEOUT * 2, before, u64::MAX);
         println!("{}: {before} us, as before {took:?} after the kill", runtime.name);
         daemon.await_that("the lock is free", |_| !leases.join("burst.lease").exists());
     }
@@ -265,11 +269,11 @@ fn killed_burst_is_healed(runtime: Runtime) {
 
 /// Scenario: while the daemon reads the process, another tool requests the process information ten times and opens ten
 /// short sessions of a provider that does not exist, one after the other.
-/// Guarantee: one healing covers all of them.
+/// Guarantee: at most two healings cover all requests and sessions.
 fn probes_are_healed_together(runtime: Runtime) {
     let (target, scene) = pins(runtime);
     let daemon = Reader::start(&target, &scene);
-    let tool = Tool::of(&target);
+    let tool = Tool::for_target(&target);
     for _ in 0..10 {
         tool.executor.block_on(tool.client.process_info()).unwrap();
     }
@@ -285,13 +289,13 @@ fn probes_are_healed_together(runtime: Runtime) {
     assert!(daemon.healings() <= 2, "{}", daemon.daemon.said());
 }
 
-/// Scenario: a resident session is open; `gcwatch record --profile gc-verbose` records for two seconds, and another
-/// time it is interrupted.
-/// Guarantee: pauses are as before as soon as the command has exited.
+/// Scenario: a plain session is open. `gcwatch record --profile gc-verbose` records for two seconds; a second recording
+/// is interrupted.
+/// Guarantee: pauses are at most twice as long as before within ten seconds after the command has exited.
 fn recordings_are_healed(runtime: Runtime) {
     let (mut target, scene) = pins(runtime);
-    let tool = Tool::of(&target);
-    let plain = tool.begin(&of_level(4));
+    let tool = Tool::for_target(&target);
+    let plain = tool.begin(&request_level(4));
     let before = target.shortest_pause(9);
     for interrupted in [false, true] {
         let mut record = program::command();
@@ -309,13 +313,13 @@ fn recordings_are_healed(runtime: Runtime) {
             // Longer pauses show that the recording has started.
             let since = Instant::now();
             while target.shortest_pause(3) < before * 3 {
-                assert!(since.elapsed() < PATIENCE, "the recording makes pauses longer");
+                assert!(since.elapsed() < TIMEOUT, "the recording makes pauses longer");
             }
             let pid = rustix::process::Pid::from_child(&record);
             rustix::process::kill_process(pid, rustix::process::Signal::INT).unwrap();
         }
         assert!(record.wait().unwrap().success());
-        let took = await_short_pauses(&mut target, HEALED_WITHIN, before, u64::MAX);
+        let took = await_short_pauses(&mut target, HEAL_TIMEOUT, before, u64::MAX);
         println!(
             "{}: {before} us, as before {took:?} after a recording (interrupted: {interrupted})",
             runtime.name

@@ -14,13 +14,13 @@ use test_support::daemon::{await_bytes, await_end, await_that, until};
 use test_support::harness::Tests;
 use test_support::program::{self, gcwatch};
 use test_support::scene::Scene;
-use test_support::target::Running;
+use test_support::target::RunningProcess;
 
 use crate::flooded::Runtime;
 
-/// Timeout for the exit after one Ctrl-C, which is much longer than necessary: 2 s for an output that accepts no bytes,
-/// 3 s for the session.
-const STOPS_WITHIN: Duration = Duration::from_secs(20);
+/// Timeout for the exit after one Ctrl-C. The timeout is much longer than necessary: the command waits 2 s for an
+/// output that accepts no bytes, and 3 s for the session.
+const STOP_TIMEOUT: Duration = Duration::from_secs(20);
 
 pub(crate) fn tests(tests: &mut Tests) {
     add_tests!(tests, || Ok(());
@@ -51,7 +51,7 @@ fn ended(mut command: Command) -> (Output, String) {
 
 /// A running recording.
 struct Recording {
-    child: Running,
+    child: RunningProcess,
     stderr: BufReader<ChildStderr>,
 }
 
@@ -60,12 +60,12 @@ impl Recording {
         let mut child = command.stderr(Stdio::piped()).spawn().unwrap();
         let stderr = BufReader::new(child.stderr.take().unwrap());
         Self {
-            child: Running(child),
+            child: RunningProcess(child),
             stderr,
         }
     }
 
-    /// Waits until the command reports that it records.
+    /// Waits until the command reports that the recording has started.
     fn await_begin(&mut self) {
         let mut line = String::new();
         self.stderr.read_line(&mut line).unwrap();
@@ -76,9 +76,9 @@ impl Recording {
         kill_process(Pid::from_child(&self.child.0), signal).unwrap();
     }
 
-    /// Waits for the exit within a timeout. Returns the status and the output.
+    /// Waits for the exit, at most [`STOP_TIMEOUT`]. Returns the status and the rest of the standard error.
     fn end(mut self) -> (ExitStatus, String) {
-        let status = await_end(&mut self.child.0, STOPS_WITHIN).expect("the recording exits");
+        let status = await_end(&mut self.child.0, STOP_TIMEOUT).expect("the recording exits");
         let mut said = String::new();
         self.stderr.read_to_string(&mut said).unwrap();
         (status, said)
@@ -90,9 +90,11 @@ fn is_readable(path: &Path) -> bool {
 }
 
 /// Scenario: the output is a file with content, a link to it, a directory, a FIFO, a device, a link to the device, and
-/// a dangling link; then the file with `--force`.
-/// Guarantee: each output is refused with an error and stays unchanged, without a session; with `--force`, the file is
-/// replaced when the recording is complete, and its link still leads to it.
+/// a dangling link, each without and, except for the file and its link, with `--force`. Then the output is the link to
+/// the file, with `--force`.
+/// Guarantee: the command refuses each of these outputs with an error, and leaves the file, the device and the
+/// directory listing unchanged. The last command replaces the content of the file, and the link still leads to the
+/// file.
 fn existing_outputs_are_kept() {
     let scene = Scene::begin();
     let folder = scene.folder();
@@ -141,8 +143,8 @@ fn existing_outputs_are_kept() {
     assert!(std::fs::metadata(at("file")).unwrap().len() > 1000 && is_readable(&at("file")));
 }
 
-/// Scenario: a runtime refuses the session, the session of another runtime ends without a byte, and an older
-/// interrupted recording exists next to the output.
+/// Scenario: a runtime answers the request for a session with garbage, the session of another runtime ends at once, and
+/// an older interrupted recording exists next to the output.
 /// Guarantee: the command leaves no file and deletes no existing file.
 fn refused_session_neither_leaves_nor_deletes_files() {
     let scene = Scene::begin();
@@ -161,9 +163,10 @@ fn refused_session_neither_leaves_nor_deletes_files() {
     }
 }
 
-/// Scenario: gcwatch is killed during a recording; then a recording with the same name is started.
-/// Guarantee: the received data is in the partial file, which `gcwatch analyze` reads; the file is not overwritten
-/// without `--force`, and no file has the name of a complete recording before it is complete.
+/// Scenario: gcwatch is killed during a recording; then a recording with the same name is started, without and with
+/// `--force`.
+/// Guarantee: the partial file contains the received data, and `gcwatch analyze` reads this file. After the kill, no
+/// file has the name of a complete recording. The second recording overwrites the partial file only with `--force`.
 fn received_data_survives_kill() {
     let scene = Scene::begin();
     let folder = scene.folder();
@@ -192,8 +195,8 @@ fn received_data_survives_kill() {
 }
 
 /// Scenario: a file with the output's name appears during the recording.
-/// Guarantee: this file is not overwritten; the recording is complete under its partial name, which the command
-/// reports.
+/// Guarantee: this file is not overwritten. The complete recording stays under its partial name, and the command
+/// reports this and fails.
 fn file_created_during_recording_is_not_overwritten() {
     let scene = Scene::begin();
     let folder = scene.folder();
@@ -214,7 +217,7 @@ fn file_created_during_recording_is_not_overwritten() {
 }
 
 /// Scenario: no process opens the FIFO of a recording with `--allow-fifo`; then Ctrl-C is pressed.
-/// Guarantee: the command exits without a session, and the FIFO stays.
+/// Guarantee: the command exits with a failure, states that the FIFO had no reader, and leaves the FIFO in place.
 fn unopened_fifo_does_not_block_exit() {
     let scene = Scene::begin();
     let folder = scene.folder();
@@ -222,8 +225,8 @@ fn unopened_fifo_does_not_block_exit() {
     let fifo = folder.join("fifo");
     mknodat(CWD, &fifo, FileType::Fifo, Mode::RUSR | Mode::WUSR, 0).unwrap();
     let recording = Recording::start(record(&runtime, &fifo, &["--allow-fifo"]));
-    // The command installs its signal handlers before it opens the FIFO; its mask of caught signals shows whether it
-    // has done so.
+    // The command installs its signal handlers before it opens the FIFO; its mask of caught signals shows whether the
+    // handlers are installed.
     let status = format!("/proc/{}/status", recording.child.0.id());
     until("the command catches signals", || {
         let status = std::fs::read_to_string(&status).unwrap();
@@ -245,9 +248,9 @@ fn await_full(pipe: impl std::os::fd::AsFd) {
     await_that("a full pipe", || rustix::io::ioctl_fionread(&pipe).unwrap() >= 60_000);
 }
 
-/// Scenario: a process floods a recording into standard output or a FIFO whose reader accepts no bytes; Ctrl-C is
-/// pressed once.
-/// Guarantee: the command exits within seconds and states the reason, and the session is stopped.
+/// Scenario: a process floods a recording. The output is standard output or a FIFO, and its reader reads no bytes.
+/// Ctrl-C is pressed once.
+/// Guarantee: the command exits within 20 s with a failure, and states that the output accepted no data.
 fn unread_output_does_not_block_exit() {
     let scene = Scene::begin();
     let folder = scene.folder();
@@ -267,7 +270,7 @@ fn unread_output_does_not_block_exit() {
     mknodat(CWD, &fifo, FileType::Fifo, Mode::RUSR | Mode::WUSR, 0).unwrap();
     let recording = record(&runtime, &fifo, &["--allow-fifo"]);
     let mut recording = Recording::start(recording);
-    // This reader opens the FIFO together with the command and reads nothing.
+    // The open returns once both the command and this reader have opened the FIFO. The reader reads nothing.
     let unread = File::open(&fifo).unwrap();
     recording.await_begin();
     await_full(&unread);

@@ -1,4 +1,5 @@
-//! The number of recordings of incidents is limited: a service with many recordings loses its own.
+//! A limited number of recordings of incidents: a service with many incidents does not displace the recordings of other
+//! services.
 
 use serde_json::Value;
 use test_support::add_tests;
@@ -20,7 +21,7 @@ fn recordings(daemon: &Daemon) -> Vec<Value> {
     daemon.list("/api/v1/evidence/", "evidence")
 }
 
-/// Waits for the recording in the incident of a process. Returns its path and its text.
+/// Waits for the recording in the incident of a process. Returns the URL of the recording and its text in the incident.
 fn recorded(daemon: &Daemon, pid: u32) -> (String, String) {
     until("an incident with a recording", || {
         let incidents = daemon.json("/api/v1/incidents");
@@ -41,8 +42,8 @@ fn recorded(daemon: &Daemon, pid: u32) -> (String, String) {
 
 /// Scenario: an incident of one service is recorded; then a process of another service repeatedly starts, has the same
 /// incident and is killed, more often than the maximum number of recordings.
-/// Guarantee: the crash loop has one recording, which its later incidents refer to as the recording of an earlier
-/// incident; the recording of the first service stays.
+/// Guarantee: the crash loop has one recording, and its later incidents refer to this recording as the recording of an
+/// earlier incident. The recording of the first service stays.
 fn crash_loop_does_not_displace_other_recordings() {
     let scene = Scene::begin();
     let rule = scene.any(false, "severity: error");
@@ -50,7 +51,7 @@ fn crash_loop_does_not_displace_other_recordings() {
     let daemon = flooded::daemon(&scene, &format!("{rule}{places}{}", scene.state()));
     let honest = Runtime::start(&scene, "well-behaved");
     let (of_honest, _) = recorded(&daemon, honest.pid());
-    await_that("the recording of the honest one", || recordings(&daemon).len() == 1);
+    await_that("the recording of the first service", || recordings(&daemon).len() == 1);
     let mut named = Vec::new();
     for _ in 0..2 * PLACES {
         let looping = Runtime::start(&scene, "burst");
@@ -66,6 +67,6 @@ fn crash_loop_does_not_displace_other_recordings() {
     assert_eq!(urls().len(), 2, "{:?}", urls());
     for (place, text) in &named[1..] {
         assert_eq!(*place, first);
-        assert!(text.contains("of an earlier one"), "{text}");
+        assert!(text.contains("of an earlier incident"), "{text}");
     }
 }

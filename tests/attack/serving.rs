@@ -1,4 +1,4 @@
-//! `gcwatch run` for the attack tests, without export of target data and own telemetry.
+//! `gcwatch run` for the attack tests, which exports neither target data nor its own telemetry.
 
 use test_support::daemon::{ANY, Daemon};
 use test_support::scene::Scene;

@@ -1,4 +1,4 @@
-//! Short-lived processes in arbitrary namespaces are found.
+//! gcwatch finds short-lived processes in other mount namespaces.
 
 use std::process::{Command, Stdio};
 use std::time::Duration;
@@ -10,7 +10,7 @@ use test_support::daemon::MARK;
 use test_support::harness::{Missing, Need, Tests};
 use test_support::runtimes::NET_10;
 use test_support::scene::Scene;
-use test_support::supervised::Supervised;
+use test_support::supervised::TestSupervisor;
 
 use crate::is_full;
 
@@ -20,8 +20,8 @@ pub(crate) fn tests(tests: &mut Tests) {
 
 /// Lifetime of the processes, in seconds.
 const SECONDS: u32 = 3;
-/// Maximum time until the data of an exited process is reported.
-const REPORTED_WITHIN: Duration = Duration::from_secs(5);
+/// Maximum time until gcwatch reports a collection of a process that has started or exited.
+const REPORTED_TIMEOUT: Duration = Duration::from_secs(5);
 
 fn need() -> Need {
     NET_10.need()?;
@@ -38,8 +38,8 @@ fn need() -> Need {
         .ok_or_else(|| Missing::Ignored("unshare (util-linux) is missing, or refused".to_owned()))
 }
 
-/// Returns options for the processes of a scene. `/proc` is scanned once per hour, so only the start of a process
-/// reveals it.
+/// Returns options for the processes of a scene. gcwatch scans `/proc` only once per hour, so gcwatch must detect the
+/// start of each process in another way.
 pub(crate) fn options(scene: &Scene) -> TargetOptions {
     TargetOptions {
         include: vec![Filter {
@@ -52,9 +52,9 @@ pub(crate) fn options(scene: &Scene) -> TargetOptions {
     }
 }
 
-/// Scenario: after a first scan of `/proc`, processes start one after the other and run for three seconds. Each has a
-/// socket directory that only it can see.
-/// Guarantee: each process is attached to, and collections of each are reported.
+/// Scenario: after a first scan of `/proc`, processes start one after the other and run for three seconds. Each process
+/// has a socket directory that only this process can see.
+/// Guarantee: gcwatch attaches to each process and reports at least one collection of it.
 #[tokio::main(flavor = "multi_thread")]
 async fn processes_with_private_tmp_are_found() {
     let count = if is_full() { 40 } else { 6 };
@@ -62,27 +62,27 @@ async fn processes_with_private_tmp_are_found() {
     let mut start = scene.start(NET_10, "steady");
     // The first scan has finished as soon as this process is attached to.
     let first = start.start();
-    let supervised = Supervised::start(options(&scene));
+    let supervised = TestSupervisor::start(options(&scene));
     supervised.until(first.pid(), "attached", |run| run.is_attached()).await;
 
     start.seconds = SECONDS;
     start.own_folder = true;
     let mut targets = Vec::new();
     for _ in 0..count {
-        // Wait until each process works, so that the starts do not delay each other.
+        // The test waits until each process works, so that the starts do not delay each other.
         let one = start.clone();
         targets.push(tokio::task::spawn_blocking(move || one.start()).await.unwrap());
     }
     let mut missed = Vec::new();
     for target in &targets {
         let seen = |run: &test_support::supervised::Run| !run.collections.is_empty();
-        if !supervised.within(REPORTED_WITHIN, target.pid(), seen).await {
+        if !supervised.within(REPORTED_TIMEOUT, target.pid(), seen).await {
             missed.push((target.pid(), supervised.run(target.pid()).map(|run| run.states)));
         }
     }
     assert!(
         missed.is_empty(),
-        "{} of {count} were not seen: {missed:?}",
+        "{} of {count} processes were not found: {missed:?}",
         missed.len()
     );
     supervised.stop().await;

@@ -1,4 +1,4 @@
-//! What is in the state directory, and a disk that hangs, hold nothing up.
+//! Neither the contents of the state directory nor a hanging disk block gcwatch.
 
 use std::fs;
 use std::os::unix::fs::symlink;
@@ -15,11 +15,11 @@ use crate::listener::get;
 use crate::serving;
 
 pub(crate) fn tests(tests: &mut Tests) {
-    add_tests!(tests, || Ok(()); strange_files_in_it_hold_nothing_up);
-    add_tests!(tests, need_hung; one_that_hangs_costs_what_outlives_gcwatch);
+    add_tests!(tests, || Ok(()); unexpected_files_in_state_directory_do_not_block);
+    add_tests!(tests, need_hung; hung_state_directory_only_costs_persistence);
 }
 
-/// A daemon that reads no process, with this state directory.
+/// Starts a daemon that reads no process, with the given state directory.
 fn with_state(directory: &Path) -> Daemon {
     serving::alone(&format!("state: {{directory: '{}'}}\n", directory.display()))
 }
@@ -30,10 +30,10 @@ fn answers_and_ends(daemon: Daemon, what: &str) {
     daemon.end();
 }
 
-/// Scenario: in the place of each file that gcwatch has there, a FIFO whose other end nobody opens, a link to a file of
-/// somebody else, a directory, or nonsense.
-/// Guarantee: gcwatch listens, answers and ends in order; nothing outside of the directory is touched.
-fn strange_files_in_it_hold_nothing_up() {
+/// Scenario: the state directory has a FIFO without a peer, a link to a foreign file, a directory, or a file with
+/// nonsense, in place of one of the files that gcwatch keeps there. This is repeated for each of these files.
+/// Guarantee: gcwatch listens, answers and exits cleanly, and does not change the foreign file.
+fn unexpected_files_in_state_directory_do_not_block() {
     let folder = tempfile::Builder::new().prefix("gcw").tempdir().unwrap();
     let foreign = folder.path().join("foreign");
     fs::write(&foreign, "mine").unwrap();
@@ -69,11 +69,12 @@ fn strange_files_in_it_hold_nothing_up() {
 }
 
 /// Scenario: the state directory is on a file system that never answers.
-/// Guarantee: gcwatch says so within seconds, listens without it, and ends in order.
-fn one_that_hangs_costs_what_outlives_gcwatch() {
+/// Guarantee: gcwatch logs that the state directory does not respond, listens without persistent state, and exits
+/// cleanly.
+fn hung_state_directory_only_costs_persistence() {
     let hung = Hung::mount().unwrap();
     let daemon = with_state(&hung.folder.join("state"));
-    for words in ["what outlives gcwatch is in memory only", "does not respond"] {
+    for words in ["state is kept in memory only", "does not respond"] {
         assert!(daemon.said().contains(words), "{}", daemon.said());
     }
     answers_and_ends(daemon, "hung");

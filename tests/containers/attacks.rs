@@ -1,4 +1,4 @@
-//! Objects with which a container may replace its socket.
+//! Objects with which a container can replace its socket.
 
 use std::io::{ErrorKind, Read as _};
 use std::os::unix::fs::PermissionsExt;
@@ -11,7 +11,7 @@ use test_support::add_tests;
 use test_support::harness::Tests;
 
 use crate::container::{Container, Recipe, containers, containers_with_assemblies};
-use crate::gcwatch::{LEAST, texts, verdict};
+use crate::gcwatch::{LEAST_PRIVILEGES, texts, verdict};
 
 pub(crate) fn tests(tests: &mut Tests) {
     add_tests!(tests, containers_with_assemblies; planted_object_does_not_reach_host);
@@ -44,7 +44,7 @@ impl Bait {
         listener
     }
 
-    /// Returns the number of connections, none of which may have sent a byte.
+    /// Returns the number of connections. Panics if a connection has sent a byte.
     fn connections(&self) -> usize {
         let mut count = 0;
         loop {
@@ -70,9 +70,9 @@ fn victim(bait: &Bait) -> Container {
     recipe.start()
 }
 
-/// Scenario: a container replaces its socket by a link to a socket of the host, with each possible path, by a FIFO, a
-/// file, a device, a directory, or a link to itself.
-/// Guarantee: the verdict comes immediately and states that the object is not a socket; gcwatch does not connect to a
+/// Scenario: a container replaces its socket by a link to a socket of the host (absolute, relative, or through
+/// `/proc/PID/root`), a FIFO, a file, a device, a directory, or a link to itself.
+/// Guarantee: the verdict states that the object is not a socket, and has a remedy; gcwatch does not connect to a
 /// socket outside the container.
 fn planted_object_does_not_reach_host() {
     let bait = Bait::new();
@@ -94,7 +94,7 @@ fn planted_object_does_not_reach_host() {
     ];
     for (commands, reason) in planted {
         container.inside(&format!("rm -rf $S; {commands}"));
-        let found = verdict(LEAST, container.pid);
+        let found = verdict(LEAST_PRIVILEGES, container.pid);
         assert_eq!(found["verdict"], reason, "{commands}: {}", texts(&found));
         assert!(found["remedy"].is_string(), "{found}");
     }
@@ -102,8 +102,8 @@ fn planted_object_does_not_reach_host() {
     assert_eq!(named.accept().unwrap_err().kind(), ErrorKind::WouldBlock);
 }
 
-/// Scenario: the TMPDIR of a running process is replaced by a link to a folder of the host that contains a socket with
-/// exactly its name, by an absolute path and by `/proc/1/root`.
+/// Scenario: the TMPDIR of a running process is replaced by a link to a folder of the host, which contains a socket
+/// with the name of the process's socket. The link is absolute, relative, through `/proc/1/root`, or a link to itself.
 /// Guarantee: the link is resolved in the container's own root, where the target does not exist.
 fn replaced_directory_is_resolved_inside_container() {
     let bait = Bait::new();
@@ -122,7 +122,7 @@ fn replaced_directory_is_resolved_inside_container() {
         "own".to_owned(),
     ] {
         container.inside(&format!("rm -rf /tmp/own; ln -s {link} /tmp/own"));
-        let found = verdict(LEAST, container.pid);
+        let found = verdict(LEAST_PRIVILEGES, container.pid);
         assert_eq!(found["ok"], false, "{link}: {}", texts(&found));
     }
     assert_eq!(named.accept().unwrap_err().kind(), ErrorKind::WouldBlock);
@@ -131,12 +131,12 @@ fn replaced_directory_is_resolved_inside_container() {
 /// Scenario: a container mounts a socket of the host over its own socket. Another process listens on the host's socket,
 /// which belongs to another user.
 /// Guarantee: gcwatch recognizes that another process listens, if it can see both processes, and also if it cannot see
-/// the listener (pid 0); gcwatch sends it no byte.
+/// the listener (pid 0); gcwatch sends no byte to the listener.
 fn socket_of_another_process_is_rejected() {
     let bait = Bait::new();
     let container = victim(&bait);
     container.inside("mount --bind /mnt/shared/socket $S");
-    let found = verdict(LEAST, container.pid);
+    let found = verdict(LEAST_PRIVILEGES, container.pid);
     assert_eq!(found["verdict"], "wrong-peer", "{}", texts(&found));
     assert!(
         found["detail"]
@@ -148,7 +148,7 @@ fn socket_of_another_process_is_rejected() {
     assert_eq!(bait.connections(), 1);
 
     // In the container's own pid namespace, outside processes have no pid. The binary is not in the container's mount
-    // namespace, so it is mounted there.
+    // namespace, so copy it to the shared folder.
     let copy = bait.folder.path().join("gcwatch");
     std::fs::copy(test_support::program::path(), &copy).unwrap();
     let output = std::process::Command::new("nsenter")

@@ -1,4 +1,4 @@
-//! A container: namespaces of its own with a real .NET process in them, which is pid 1 there.
+//! A container: separate namespaces with a real .NET process as pid 1.
 
 use std::io::{BufRead, BufReader};
 use std::path::PathBuf;
@@ -11,30 +11,30 @@ use dotnet_diagnostics::discovery::{SocketName, parse_stat};
 use test_support::harness::{Missing, Need};
 use test_support::runtimes::{ALL, Host, MUSL, MUSL_LIBRARIES, NET_10, Runtime};
 
-/// Bound on everything that is awaited.
-pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
+/// Timeout for everything that the tests wait for.
+pub(crate) const TIMEOUT: Duration = Duration::from_secs(60);
 
-/// The user that processes run as, unless a test says otherwise.
+/// Default user of the processes.
 pub(crate) const USER: u32 = 12345;
 
-/// Which namespaces it has, who it runs as, and where its socket is.
+/// Namespaces, user and socket directory of a container.
 #[derive(Debug, Clone)]
 pub(crate) struct Recipe {
-    /// Flags of `unshare`; a mount namespace it always has.
+    /// Flags of `unshare`. Every container has its own mount namespace.
     pub(crate) namespaces: &'static [&'static str],
-    /// In a user namespace of its own, in which it is root.
+    /// Whether the process is root in its own user namespace.
     pub(crate) user_namespace: bool,
     pub(crate) uid: u32,
     pub(crate) gid: u32,
     pub(crate) tmpdir: Option<String>,
-    /// Shell commands in the mount namespace as root before the process starts.
+    /// Shell commands that run as root in the mount namespace before the process starts.
     pub(crate) prepare: String,
     pub(crate) env: Vec<(String, String)>,
-    /// File name of the assembly that it runs: a copy of the workload.
+    /// File name of the assembly, which is a copy of the workload.
     pub(crate) assembly: String,
-    /// A runtime for musl, in a root of its own.
+    /// Whether the runtime is for musl, in a separate root.
     pub(crate) musl: bool,
-    /// A folder of the host that it sees as `/mnt/shared`.
+    /// Folder of the host that is visible as `/mnt/shared`.
     pub(crate) shared: Option<PathBuf>,
 }
 
@@ -55,17 +55,17 @@ impl Default for Recipe {
     }
 }
 
-/// A running container. Its processes end with it.
+/// A running container, whose processes are killed when this value is dropped.
 #[derive(Debug)]
 pub(crate) struct Container {
     unshare: Child,
     _stdin: ChildStdin,
     lines: Receiver<String>,
-    /// The process as the host sees it.
+    /// Pid of the process on the host.
     pub(crate) pid: u32,
 }
 
-/// The newest runtime that is there.
+/// Returns .NET 10.0.14 if it is available, or .NET 10.0.0.
 fn runtime() -> Runtime {
     if newest().is_there() { newest() } else { NET_10 }
 }
@@ -75,10 +75,10 @@ fn newest() -> Runtime {
     newest.unwrap()
 }
 
-/// What a container needs.
+/// Returns the requirements of a container.
 pub(crate) fn containers() -> Need {
     let missing = if !rustix::process::geteuid().is_root() {
-        "it needs root"
+        "this test needs root"
     } else if !works("setpriv", &["--reuid", "1", "--clear-groups", "true"]) {
         "setpriv (util-linux) is missing or refused"
     } else if !works(
@@ -92,14 +92,14 @@ pub(crate) fn containers() -> Need {
     Err(Missing::Ignored(missing.to_owned()))
 }
 
-/// What a container needs whose process is known by its assembly, or by the runtime's library. The single file of
-/// .NET 10.0.0 has neither.
+/// Returns the requirements of a container whose process is recognized by its assembly or by the library of the
+/// runtime. The single file of .NET 10.0.0 has neither.
 pub(crate) fn containers_with_assemblies() -> Need {
     containers()?;
     newest().need()
 }
 
-/// What a container needs whose loopback device is set up.
+/// Returns the requirements of a container with a working loopback device.
 pub(crate) fn containers_with_loopback() -> Need {
     containers()?;
     if works("ip", &["link", "show", "lo"]) {
@@ -108,13 +108,13 @@ pub(crate) fn containers_with_loopback() -> Need {
     Err(Missing::Ignored("ip (iproute2) is missing".to_owned()))
 }
 
-/// What a container with musl needs.
+/// Returns the requirements of a container with musl.
 pub(crate) fn containers_with_musl() -> Need {
     containers()?;
     MUSL[0].need()
 }
 
-/// What a container with a user namespace of its own needs.
+/// Returns the requirements of a container with its own user namespace.
 pub(crate) fn user_namespaces() -> Need {
     let as_user = ["--reuid", "1", "--regid", "1", "--clear-groups"];
     let unshare = ["unshare", "--user", "--map-root-user", "true"];
@@ -135,7 +135,7 @@ fn works(program: &str, args: &[&str]) -> bool {
 }
 
 impl Recipe {
-    /// Starts it, and waits until its process works.
+    /// Starts the container and waits until its process works.
     pub(crate) fn start(&self) -> Container {
         let mut container = self.spawn();
         container.await_line("ready ");
@@ -146,7 +146,7 @@ impl Recipe {
     fn spawn(&self) -> Container {
         let runtime = if self.musl { MUSL[0] } else { runtime() };
         let workload = test_support::repository("tests/workload");
-        // Where runtime and workload are, its user may not look: they are mounted for it.
+        // The user of the container can lack access to the runtime and the workload, so mount both.
         let program = match runtime.host == Host::StartupHook {
             true => "export DOTNET_STARTUP_HOOKS=\"/mnt/w/$ASSEMBLY\"; set -- /mnt/r/dosai --help",
             false => "set -- /mnt/r/run \"/mnt/w/$ASSEMBLY\"",
@@ -156,7 +156,7 @@ impl Recipe {
         } else {
             ""
         };
-        // The same folders, in a root whose C library is musl.
+        // Mounts the same folders into a root whose C library is musl.
         let root = if self.musl {
             "mkdir -p /mnt/root/mnt /mnt/root/lib /mnt/root/proc /mnt/root/dev /mnt/root/tmp\n\
              mount --bind \"$LIBRARIES\" /mnt/root/lib; mount --rbind /mnt /mnt/root/mnt\n\
@@ -165,7 +165,7 @@ impl Recipe {
             ""
         };
         let drop = format!("setpriv --reuid {} --regid {} --clear-groups", self.uid, self.gid);
-        // In a user namespace everything else comes after it: its own namespaces are that user's.
+        // A user namespace comes first: the other namespaces must belong to its user.
         let inner = if self.musl {
             let user = format!("--userspec {}:{} --groups=", self.uid, self.gid);
             format!("exec chroot {user} /mnt/root \"$@\"")
@@ -231,7 +231,7 @@ impl Recipe {
 }
 
 impl Container {
-    /// The process of the runtime, which works: the last one below `unshare`.
+    /// Returns the pid of the runtime's process, which is the last descendant of `unshare`.
     fn find(&self) -> u32 {
         let mut pid = self.unshare.id();
         while let Some(child) = child_of(pid) {
@@ -243,7 +243,7 @@ impl Container {
     }
 
     fn await_line(&self, start: &str) {
-        let until = Instant::now() + PATIENCE;
+        let until = Instant::now() + TIMEOUT;
         loop {
             let left = until.saturating_duration_since(Instant::now());
             let line = self
@@ -256,7 +256,7 @@ impl Container {
         }
     }
 
-    /// The name of its socket: its pid inside, and when it started.
+    /// Returns the name of the socket, which contains the inner pid and the start time.
     pub(crate) fn socket_name(&self) -> String {
         let stat = parse_stat(&std::fs::read(format!("/proc/{}/stat", self.pid)).unwrap()).unwrap();
         let status = std::fs::read_to_string(format!("/proc/{}/status", self.pid)).unwrap();
@@ -269,7 +269,7 @@ impl Container {
         name.to_string()
     }
 
-    /// Runs shell commands as root in its mount namespace, `$S` being the path of its socket in `/tmp`.
+    /// Runs shell commands as root in the mount namespace. `$S` is the path of the socket in `/tmp`.
     pub(crate) fn inside(&self, commands: &str) {
         let output = Command::new("nsenter")
             .args(["--mount", "--target", &self.pid.to_string(), "sh", "-ec", commands])
@@ -282,7 +282,8 @@ impl Container {
 
 impl Drop for Container {
     fn drop(&mut self) {
-        // Its child gets a signal with it, and as pid 1 of its namespace takes all others along.
+        // Because of `--kill-child`, the kernel also kills the child of `unshare`. If the child is pid 1 of its
+        // namespace, the kernel kills all other processes of the namespace.
         let _gone = self.unshare.kill();
         let _reaped = self.unshare.wait();
     }

@@ -15,7 +15,7 @@ pub(crate) fn tests(tests: &mut Tests) {
 
 /// Scenario: the daemon runs with a readable process in a container, and with a process whose directory is read-only;
 /// one filter matches no process, another excludes a process.
-/// Guarantee: `doctor` reports that the first process is attached and by which daemon. The second process has one
+/// Guarantee: `doctor` reports that the first process is attached, and names the daemon. The second process has one
 /// reason in the log, the API, the metric, `ps` and `doctor`. The filter without a match is reported; an excluded
 /// process is not an error.
 fn reason_is_identical_everywhere() {
@@ -40,7 +40,7 @@ fn reason_is_identical_everywhere() {
     let (config, leases) = (config.to_str().unwrap(), folder.path().join("leases"));
     let leases = leases.to_str().unwrap();
     let reason = "unwritable-directory";
-    // Before, the process may be reported as starting.
+    // Skip an earlier line that reports the process as starting.
     let is_said = |line: &String| [reason, &bad.pid.to_string()].iter().all(|word| line.contains(word));
     while !is_said(&daemon.await_line("cannot attach")) {}
 

@@ -1,4 +1,4 @@
-//! gcwatch with restricted rights.
+//! Runs gcwatch with restricted privileges.
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
@@ -7,7 +7,7 @@ use std::sync::OnceLock;
 use serde_json::Value;
 use test_support::program::{self, records_of, stderr};
 
-/// Returns the path of a binary that every user may run, regardless of the build folder.
+/// Returns the path of the program, which every user can run, even if other users cannot access the build folder.
 pub(crate) fn binary() -> &'static Path {
     static BINARY: OnceLock<PathBuf> = OnceLock::new();
     BINARY.get_or_init(|| {
@@ -22,8 +22,8 @@ pub(crate) fn binary() -> &'static Path {
         if others_may.is_ok_and(|status| status.success()) {
             return built;
         }
-        // The copy is not deleted. It is needed if the build folder is in a home directory that other users cannot
-        // read.
+        // Other users cannot read the build folder, for example because it is in a home directory. The copy is not
+        // deleted after the tests.
         let copy = std::env::temp_dir().join("gcwatch-under-test");
         let _former = std::fs::remove_file(&copy);
         std::fs::copy(&built, &copy).unwrap();
@@ -31,7 +31,8 @@ pub(crate) fn binary() -> &'static Path {
     })
 }
 
-/// Returns gcwatch as run by other programs with their arguments (`setpriv ...`), each of which runs the next.
+/// Returns a command that runs gcwatch through wrapper programs. `before` contains the wrappers with their arguments
+/// (`setpriv ...`). Each wrapper runs the next one, and the last wrapper runs gcwatch.
 pub(crate) fn through(before: &[&str]) -> Command {
     let mut words = before.iter();
     let mut command = match words.next() {
@@ -42,7 +43,8 @@ pub(crate) fn through(before: &[&str]) -> Command {
     command
 }
 
-/// Returns the output of `doctor`, run by other programs.
+/// Runs `gcwatch doctor` through the wrappers `before`, and returns its records and its output. The lease folder does
+/// not exist unless `args` contain one.
 pub(crate) fn doctor(before: &[&str], args: &[&str]) -> (Vec<Value>, Output) {
     let mut command = through(before);
     command.arg("doctor").args(args).args(["--format", "json"]);
@@ -53,7 +55,7 @@ pub(crate) fn doctor(before: &[&str], args: &[&str]) -> (Vec<Value>, Output) {
     (records_of(&output), output)
 }
 
-/// Returns the verdict on one process.
+/// Returns the diagnosis of one process by `gcwatch doctor`. Asserts that the exit code matches the diagnosis.
 pub(crate) fn verdict(before: &[&str], pid: u32) -> Value {
     let (records, output) = doctor(before, &["--pid", &pid.to_string()]);
     let is_it = |record: &&Value| record["kind"] == "diagnosis" && record["pid"] == pid;
@@ -63,14 +65,14 @@ pub(crate) fn verdict(before: &[&str], pid: u32) -> Value {
     found
 }
 
-/// Returns the human-readable texts of a verdict.
+/// Returns the verdict, the detail and the remedy of a diagnosis as one line.
 pub(crate) fn texts(verdict: &Value) -> String {
     let text = |key: &str| verdict[key].as_str().unwrap_or_default().to_owned();
     format!("{}: {} -> {}", text("verdict"), text("detail"), text("remedy"))
 }
 
-/// Root with only the two required capabilities.
-pub(crate) const LEAST: &[&str] = &[
+/// Wrapper that runs gcwatch as root with only the two required capabilities.
+pub(crate) const LEAST_PRIVILEGES: &[&str] = &[
     "setpriv",
     "--bounding-set",
     "-all,+sys_ptrace,+dac_override",

@@ -8,10 +8,10 @@ use test_support::add_tests;
 use test_support::harness::{Need, Tests};
 
 use crate::container::{
-    PATIENCE, Recipe, containers, containers_with_assemblies, containers_with_loopback, containers_with_musl,
+    Recipe, TIMEOUT, containers, containers_with_assemblies, containers_with_loopback, containers_with_musl,
     user_namespaces,
 };
-use crate::gcwatch::{LEAST, binary, doctor, texts, through, verdict};
+use crate::gcwatch::{LEAST_PRIVILEGES, binary, doctor, texts, through, verdict};
 
 pub(crate) fn tests(tests: &mut Tests) {
     for (kind, recipe) in kinds() {
@@ -29,30 +29,31 @@ pub(crate) fn tests(tests: &mut Tests) {
         ("glibc", false, containers as fn() -> Need),
         ("musl", true, containers_with_musl),
     ] {
-        let path = format!("{}::collections_come_out_of_a_container::{libc}", module_path!());
+        let path = format!("{}::collections_of_container_are_recorded::{libc}", module_path!());
         let recipe = Recipe {
             musl,
             ..Recipe::default()
         };
-        tests.add(path, needs, move || collections_come_out_of_a_container(&recipe));
+        tests.add(path, needs, move || collections_of_container_are_recorded(&recipe));
     }
     add_tests!(
         tests, containers;
-        without_the_hosts_pids_it_says_so,
+        missing_host_pid_namespace_is_reported,
     );
     add_tests!(
         tests, containers_with_loopback;
-        top_attaches_itself_where_no_daemon_is,
+        top_starts_private_daemon,
     );
     add_tests!(
         tests, containers_with_assemblies;
-        containers_without_a_socket_are_explained,
-        names_from_containers_are_shown_safely,
+        missing_socket_is_explained,
+        names_from_containers_are_escaped,
     );
 }
 
-/// Namespaces alone; a TMPDIR so long that the path from outside is no socket's address; one behind a symbolic link
-/// with an absolute path; a network namespace only; a user namespace; musl as C library.
+/// Returns the kinds of containers: plain namespaces, a TMPDIR whose path from outside is too long for a socket
+/// address, a TMPDIR behind an absolute symbolic link, only a network namespace, a user namespace, and musl as C
+/// library.
 fn kinds() -> [(&'static str, Recipe); 6] {
     let long = format!("/tmp/{}", "d".repeat(65));
     [
@@ -97,11 +98,11 @@ fn kinds() -> [(&'static str, Recipe); 6] {
     ]
 }
 
-/// Scenario: a process in a container of each kind.
-/// Guarantee: with the two capabilities alone it can be attached to.
+/// Scenario: a process runs in a container of each kind.
+/// Guarantee: gcwatch can attach to the process with only SYS_PTRACE and DAC_OVERRIDE.
 fn is_reached(recipe: &Recipe) {
     let container = recipe.start();
-    let found = verdict(LEAST, container.pid);
+    let found = verdict(LEAST_PRIVILEGES, container.pid);
     assert_eq!(found["verdict"], "attachable", "{}", texts(&found));
     assert_eq!(found["uid"], recipe.uid, "{found}");
     assert_eq!(
@@ -111,11 +112,11 @@ fn is_reached(recipe: &Recipe) {
     );
 }
 
-/// Scenario: a recording of a process in a container, with glibc or with musl, with the two capabilities alone.
-/// Guarantee: its collections are in it, under the pid that the host sees.
-fn collections_come_out_of_a_container(recipe: &Recipe) {
+/// Scenario: a process in a container, with glibc or with musl, is recorded with only SYS_PTRACE and DAC_OVERRIDE.
+/// Guarantee: the recording contains complete collections of the process.
+fn collections_of_container_are_recorded(recipe: &Recipe) {
     let container = recipe.start();
-    let mut record = through(LEAST);
+    let mut record = through(LEAST_PRIVILEGES);
     record.args([
         "record",
         "--pid",
@@ -144,9 +145,10 @@ fn collections_come_out_of_a_container(recipe: &Recipe) {
     );
 }
 
-/// Scenario: a container without a writable directory for the socket: read-only, missing; and one with diagnostics off.
-/// Guarantee: each verdict says so, with the directory or the variable, and what to do.
-fn containers_without_a_socket_are_explained() {
+/// Scenario: one container has a read-only directory for the socket, another has a missing directory, and a third has
+/// disabled diagnostics.
+/// Guarantee: each verdict names the problem, with the directory or the variable, and the remedy.
+fn missing_socket_is_explained() {
     let off = ("DOTNET_EnableDiagnostics_IPC".to_owned(), "0".to_owned());
     let cases = [
         (
@@ -176,12 +178,12 @@ fn containers_without_a_socket_are_explained() {
     ];
     for (reason, words, recipe) in cases {
         let container = recipe.start();
-        // What is younger may only be starting; that verdict is awaited, not assumed.
+        // A young process can still be starting, so the test waits for the final verdict.
         let since = std::time::Instant::now();
-        let mut found = verdict(LEAST, container.pid);
-        while found["verdict"] == "starting" && since.elapsed() < PATIENCE {
+        let mut found = verdict(LEAST_PRIVILEGES, container.pid);
+        while found["verdict"] == "starting" && since.elapsed() < TIMEOUT {
             std::thread::sleep(std::time::Duration::from_millis(500));
-            found = verdict(LEAST, container.pid);
+            found = verdict(LEAST_PRIVILEGES, container.pid);
         }
         assert_eq!(found["verdict"], reason, "{}", texts(&found));
         assert!(found["detail"].as_str().unwrap().contains(words), "{}", texts(&found));
@@ -189,9 +191,9 @@ fn containers_without_a_socket_are_explained() {
     }
 }
 
-/// Scenario: a process in a container is named with an escape sequence, a newline and a right-to-left override.
-/// Guarantee: neither the table nor the records have any of them.
-fn names_from_containers_are_shown_safely() {
+/// Scenario: the name of a process in a container contains an escape sequence, a newline and a right-to-left override.
+/// Guarantee: neither the tables nor the records contain these characters.
+fn names_from_containers_are_escaped() {
     let recipe = Recipe {
         assembly: "a\x1b[2J\n\u{202e}b.dll".to_owned(),
         ..Recipe::default()
@@ -211,9 +213,9 @@ fn names_from_containers_are_shown_safely() {
     }
 }
 
-/// Scenario: `gcwatch top` inside a container in which no daemon listens.
-/// Guarantee: it attaches to the process there and shows its collections; nothing that it started is left.
-fn top_attaches_itself_where_no_daemon_is() {
+/// Scenario: `gcwatch top` runs in a container in which no daemon listens.
+/// Guarantee: `top` attaches to the process there and shows its collections, and all processes that it started exit.
+fn top_starts_private_daemon() {
     let container = Recipe::default().start();
     let pid = container.pid.to_string();
     let enter = |arguments: &[&str]| {
@@ -224,14 +226,15 @@ fn top_attaches_itself_where_no_daemon_is() {
             .output()
             .unwrap()
     };
-    // Leases of its own, a program wherever the build is (the container hides /tmp), and a loopback device that works.
+    // Prepare separate leases, a program at a path that the container does not hide (it hides /tmp), and a working
+    // loopback device.
     container.inside("mount -t tmpfs t /run");
     std::fs::copy(binary(), format!("/proc/{pid}/root/run/gcwatch")).unwrap();
     assert!(enter(&["ip", "link", "set", "lo", "up"]).status.success());
     let output = enter(&["/run/gcwatch", "top", "--once"]);
     let text = String::from_utf8_lossy(&output.stdout);
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
-    assert!(text.contains("attached by itself: no daemon on this host"), "{text}");
+    assert!(text.contains("private daemon: none runs on this host"), "{text}");
     let row = text
         .lines()
         .find(|line| line.starts_with("workload"))
@@ -243,9 +246,10 @@ fn top_attaches_itself_where_no_daemon_is() {
     assert!(!processes.contains(" run --end-with-stdin"), "{processes}");
 }
 
-/// Scenario: gcwatch in a pid namespace of its own, as without hostPID.
-/// Guarantee: it reports that; the process of another container is not there for it, and it says where to look.
-fn without_the_hosts_pids_it_says_so() {
+/// Scenario: gcwatch runs in its own pid namespace, as without hostPID.
+/// Guarantee: gcwatch reports that it is not in the pid namespace of the host, with the remedy `hostPID`. The process
+/// of another container counts as exited.
+fn missing_host_pid_namespace_is_reported() {
     let container = Recipe::default().start();
     let (records, output) = doctor(
         &["unshare", "--pid", "--fork", "--kill-child", "--mount-proc"],

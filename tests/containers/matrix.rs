@@ -4,7 +4,7 @@ use test_support::add_tests;
 use test_support::harness::Tests;
 
 use crate::container::{Recipe, USER, containers};
-use crate::gcwatch::{LEAST, texts, verdict};
+use crate::gcwatch::{LEAST_PRIVILEGES, texts, verdict};
 
 pub(crate) fn tests(tests: &mut Tests) {
     add_tests!(tests, containers; sufficient_rights_are_exactly_known, socket_in_unreadable_tmpdir_is_found);
@@ -54,10 +54,10 @@ fn rows() -> Vec<Row> {
             &format!("--bounding-set -all,{two} --inh-caps -all --no-new-privs"),
             None,
         ),
-        row("the same user and group, none", &own, None),
+        row("the same user and group, no capabilities", &own, None),
         row("the same user, another group", &other_group, Some((BOTH, &[]))),
         row(
-            "a user, both in bounds alone",
+            "a user, both only in the bounding set",
             &format!("--reuid 65532 --regid 65532 --clear-groups --inh-caps -all --bounding-set -all,{two}"),
             Some((&["runAsUser 0"], &["AppArmor"])),
         ),
@@ -93,7 +93,8 @@ fn sufficient_rights_are_exactly_known() {
     }
 }
 
-/// Scenario: the socket of a process is in a separate TMPDIR, and gcwatch may read everything except its environment.
+/// Scenario: the socket of a process is in a separate TMPDIR, and gcwatch can read everything except the environment of
+/// the process.
 /// Guarantee: the kernel's socket table reveals the socket, and the verdict is the missing right to connect.
 fn socket_in_unreadable_tmpdir_is_found() {
     let recipe = Recipe {
@@ -109,5 +110,5 @@ fn socket_in_unreadable_tmpdir_is_found() {
         found["socket"].as_str().unwrap().contains("/tmp/else where/"),
         "{found}"
     );
-    assert_eq!(verdict(LEAST, container.pid)["verdict"], "attachable");
+    assert_eq!(verdict(LEAST_PRIVILEGES, container.pid)["verdict"], "attachable");
 }

@@ -17,7 +17,8 @@ pub(crate) fn tests(tests: &mut Tests) {
 /// Scenario: an application has its sockets in a directory that it shares; gcwatch runs in its own pid and mount
 /// namespaces as the same user and group, without capabilities, and gets the directory.
 /// Guarantee: `doctor` identifies the process by the name of its socket, and the process answers, regardless of
-/// gcwatch's group. The daemon attaches to the process. Another user may not attach and gets the reason.
+/// gcwatch's group. The daemon attaches to the process. Another user cannot attach, and gets the remedy. A shared
+/// directory without a socket is an error.
 fn shared_directory_is_sufficient() {
     let shared = tempfile::Builder::new().prefix("gcwatch-shared").tempdir().unwrap();
     std::fs::set_permissions(shared.path(), std::fs::Permissions::from_mode(0o777)).unwrap();

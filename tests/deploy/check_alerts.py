@@ -1,4 +1,4 @@
-"""The alert rules of Prometheus: they are valid, each is tested, and each test can fail."""
+"""The alert rules of Prometheus: they are valid, each rule is tested, and each test can fail."""
 
 import concurrent.futures
 import os
@@ -26,8 +26,8 @@ def name(rule):
 class Alerts(unittest.TestCase):
     def test_rules(self):
         """Scenario: promtool runs its own checks and the tests of the rules.
-        Guarantee: they pass. (Tests over days pass in test_each_is_tested with only the rules that they need, because
-        promtool takes twice as long with all rules.)"""
+        Guarantee: the checks and the tests pass. (Tests over days pass in test_each_is_tested with only the rules that
+        they need, because promtool takes twice as long with all rules.)"""
         promtool = tools.program("promtool")
         for rules, tests in FILES.items():
             tools.run(promtool, "check", "rules", rules)
@@ -37,14 +37,14 @@ class Alerts(unittest.TestCase):
                 tools.run(promtool, "test", "rules", each.name, cwd=FOLDER)
 
     def test_each_is_tested(self):
-        """Scenario: the tests run with all rules, then with each rule in turn replaced by one without results.
-        Guarantee: the tests fail every time except the first."""
+        """Scenario: the tests run with all rules, then once for each rule, which is replaced by a rule without results.
+        Guarantee: the tests pass only in the first run."""
         promtool = tools.program("promtool")
         for path, files in FILES.items():
             (document,) = tools.documents(path.read_text())
             rules = {name(rule): rule for group in document["groups"] for rule in group["rules"]}
             self.assertEqual(len(rules), sum(len(group["rules"]) for group in document["groups"]))
-            # As text, because in YAML 1.1 the series `0x10` is a number.
+            # Split the file as text, because in YAML 1.1 the series `0x10` is a number.
             tests = []
             for file in files:
                 head, *each = re.split(r"(?m)^(?=  - name: )", file.read_text())
@@ -88,8 +88,8 @@ class Alerts(unittest.TestCase):
 
     def test_links(self):
         """Scenario: each alert is compared with docs/prometheus-alerts.md.
-        Guarantee: its runbook is a section of the page, which has no other sections, and it has a dashboard.
-        (check_dashboards checks that the dashboard exists.)"""
+        Guarantee: the runbook of each alert is a section of the page, the page has no other sections, and each alert
+        has a dashboard. (check_dashboards checks that the dashboard exists.)"""
         page = (tools.PROJECT / "docs" / "prometheus-alerts.md").read_text()
         headings = [line.removeprefix("## ") for line in page.splitlines() if line.startswith("## ")]
         alerts = [rule for path in FILES for group in tools.documents(path.read_text())[0]["groups"] for rule in group["rules"] if "alert" in rule]

@@ -58,7 +58,7 @@ class Chart(unittest.TestCase):
 
     def test_lint(self):
         """Scenario: helm lint runs strictly with each case.
-        Guarantee: it reports no fault."""
+        Guarantee: helm reports no fault."""
         for case in tools.cases():
             with self.subTest(case=case):
                 self.helm("lint", "--strict", tools.CHART, "--kube-version", "1.34.0", "--values", tools.CHART / "ci" / f"{case}-values.yaml")
@@ -103,7 +103,7 @@ class Chart(unittest.TestCase):
     def test_wrong_values(self):
         """Scenario: a value is misspelt, a type is wrong, the configuration contains `listen`, or a section is
         misspelt.
-        Guarantee: helm rejects each and names it."""
+        Guarantee: helm rejects each value and names it."""
         for wrong, named in (
             ("hostPid=true", "hostPid"),
             ("web.port=99999", "port"),
@@ -120,7 +120,7 @@ class Chart(unittest.TestCase):
 
     def test_registry(self):
         """Scenario: the registry is missing, is only on the node, or has a port and a path.
-        Guarantee: helm prints a remedy if it is missing; otherwise the image name is right."""
+        Guarantee: helm prints a remedy if the registry is missing; otherwise the image name is right."""
         said = self.helm("template", "gcwatch", tools.CHART, "--kube-version", "1.34.0", status=1)
         self.assertIn("--set image.registry=localhost", said)
         self.assertIn("image: localhost/gcwatch:", self.templated())
@@ -128,7 +128,7 @@ class Chart(unittest.TestCase):
 
     def test_state(self):
         """Scenario: the queue's volume is on the node, or there is no volume.
-        Guarantee: the directory of the values is mounted, or nothing is."""
+        Guarantee: the directory in the values is mounted, or no directory is mounted."""
         on_host = self.templated("--set", "state.volume=hostPath,state.path=/data/gcwatch")
         (pod,) = [each["spec"]["template"]["spec"] for each in tools.documents(on_host) if each["kind"] == "DaemonSet"]
         (volume,) = [each for each in pod["volumes"] if each["name"] == "state"]

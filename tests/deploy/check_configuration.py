@@ -20,10 +20,10 @@ def tearDownModule():
 
 
 def checked(text):
-    """Returns the output of `gcwatch run --check-config` for a configuration."""
+    """Returns the exit code and the output of `gcwatch run --check-config` for a configuration."""
     path = pathlib.Path(_folder.name) / "gcwatch.yaml"
     path.write_text(text)
-    # Use no variables of the caller's environment.
+    # Remove the caller's variables that gcwatch reads.
     environment = {name: value for name, value in os.environ.items() if not name.startswith(("OTEL_", "GCWATCH_"))}
     environment["COLLECTOR_AUTHORIZATION"] = "Bearer x"
     done = tools.subprocess.run(
@@ -35,7 +35,7 @@ def checked(text):
 class Configuration(unittest.TestCase):
     def test_of_gcwatch(self):
         """Scenario: gcwatch reads the ConfigMaps of kustomize and helm, and the file of the host package.
-        Guarantee: it accepts each of them."""
+        Guarantee: gcwatch accepts each file."""
         found = {"systemd": (tools.DEPLOY / "systemd" / "gcwatch.yaml").read_text()}
         for name in tools.KUSTOMIZED + tools.cases():
             text = tools.rendered(name) if name in tools.cases() else tools.kustomized(name)
@@ -64,7 +64,8 @@ class Configuration(unittest.TestCase):
 
     def test_of_collectors(self):
         """Scenario: a real Collector reads each of its configurations.
-        Guarantee: it accepts each of them, except for components that the Collector of tests/e2e does not have."""
+        Guarantee: the Collector accepts each configuration, without exporters that the Collector of tests/e2e does not
+        have."""
         import receivers
 
         collector = receivers.binary("collector", "otelcol")
@@ -87,7 +88,7 @@ class Configuration(unittest.TestCase):
 
     def test_of_jaeger(self):
         """Scenario: a real Jaeger reads its configuration.
-        Guarantee: it accepts the configuration."""
+        Guarantee: Jaeger accepts the configuration."""
         import receivers
 
         jaeger = receivers.binary("jaeger", "jaeger")
@@ -97,7 +98,7 @@ class Configuration(unittest.TestCase):
 
     def test_of_others(self):
         """Scenario: every other YAML file of deploy/ that is not a template is parsed.
-        Guarantee: it is valid YAML without duplicate keys."""
+        Guarantee: each file is valid YAML without duplicate keys."""
         for path in tools.DEPLOY.rglob("*.yaml"):
             if "templates" not in path.parts and "examples" not in path.parts:
                 with self.subTest(path=path):

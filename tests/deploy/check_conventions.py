@@ -16,11 +16,11 @@ import yaml
 
 # Use the C loader if it exists, because there are 250 files.
 LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
-# Metrics of the runtime's own meter in .NET 9 and later, only by option.
+# Attribute of the runtime's own meter in .NET 9 and later. gcwatch uses the attribute only by option.
 OF_RUNTIME = {"gc.heap.generation"}
 # Names of the metrics specification, which the registry does not contain.
 OF_SPECIFICATION = {"otel.metric.overflow"}
-# Instruments as the conventions call them.
+# Instruments, with their names in the conventions.
 INSTRUMENTS = {"Counter": "counter", "UpDownCounter": "updowncounter", "Gauge": "gauge", "Histogram": "histogram"}
 
 
@@ -84,7 +84,7 @@ class Conventions(unittest.TestCase):
 
     def test_version(self):
         """Scenario: the version of the schema in the telemetry is read.
-        Guarantee: it is the version of the compared conventions."""
+        Guarantee: the version equals the version of the compared conventions."""
         source = (tools.PROJECT / "crates/delivery/src/otlp/batch.rs").read_text()
         (version,) = re.findall(r"schemas/([0-9.]+)\"", source)
         self.assertEqual(f"v{version}", tools.pins()["conventions"])

@@ -1,4 +1,4 @@
-"""The dashboards and alert rules against the real thing: a Prometheus that scrapes two gcwatches while they watch real .NET processes."""
+"""Dashboards and alert rules with a real Prometheus, which scrapes two gcwatch instances that watch real .NET processes."""
 
 import contextlib
 import json
@@ -20,15 +20,16 @@ DASHBOARDS = sorted((tools.DEPLOY / "grafana" / "dashboards").glob("*.json"))
 RULES = [tools.DEPLOY / "prometheus" / f"gcwatch.{name}" for name in ("rules.yaml", "fleet.rules.yaml")]
 PATIENCE = 300
 
-# What happens to no healthy gcwatch: the metric, and why it has no data here. Each is a metric of docs/telemetry.md all the same.
+# Metrics without data here, with the reason: a healthy gcwatch instance does not report them. docs/telemetry.md
+# nevertheless documents each of these metrics.
 WITHOUT_DATA = {
-    "gcwatch_export_dropped_total": "nothing is dropped: begins with the first item that no receiver had",
-    "gcwatch_collections_unexported_total": "begins with the first collection that does not become a span",
-    "gcwatch_export_unsupported": "the receiver takes all signals",
-    "gcwatch_collections_implausible_total": "begins with the first figure of a runtime that cannot be",
+    "gcwatch_export_dropped_total": "nothing is dropped: the metric starts with the first lost item",
+    "gcwatch_collections_unexported_total": "the metric starts with the first collection that does not become a span",
+    "gcwatch_export_unsupported": "the receiver accepts all signals",
+    "gcwatch_collections_implausible_total": "the metric starts with the first implausible figure of a runtime",
     "gcwatch_rules_failures_total": "no rule fails: the panel shows only what is above 0",
 }
-# Depends on the control groups of the machine that runs the test.
+# These metrics depend on the control groups of the machine that runs the test.
 WITHOUT_DATA |= {
     name: "no container, no limit or no quota here"
     for name in (
@@ -47,9 +48,9 @@ WITHOUT_DATA |= {
     f"gcwatch:{level}:memory_limit_never_reached_bytes:sum": "no process here has a memory limit"
     for level in ("process", "service_version", "service", "namespace", "cluster")
 }
-# Depends on web services, whose requests sent no spans here.
+# These metrics depend on web services, whose requests send no spans here.
 WITHOUT_DATA |= {
-    name: "nobody sends spans of requests"
+    name: "no service sends spans of requests"
     for name in (
         "gcwatch_request_gc_pause_duration_seconds_bucket",
         "gcwatch_request_gc_pause_duration_seconds_count",
@@ -60,7 +61,7 @@ WITHOUT_DATA |= {
         *(f"gcwatch:{level}:requests_lost_seconds:rate5m" for level in ("service_version", "service", "namespace", "cluster")),
     )
 }
-# Recorded series that nothing here has: they take minutes to hours, or a gcwatch that is away.
+# Recorded series without data here: they need minutes to hours, or an unavailable gcwatch instance.
 RECORDED_LATER = {f"gcwatch:{name}" for name in ("process:gc_heap_live_bytes:min2h", "service:gc_heap_live_bytes:min2h")} | {
     "gcwatch:service:gc_heap_live_bytes:delta2h",
     "gcwatch:service:gc_heap_live_bytes:growth1d",
@@ -70,7 +71,7 @@ RECORDED_LATER = {f"gcwatch:{name}" for name in ("process:gc_heap_live_bytes:min
 } | {name for name in WITHOUT_DATA if ":" in name}
 # The processes of each node: background collections, no-GC regions, pinning, a heap at its limit.
 NODES = {"node-1": ["bgcstorm", "nogc", "lohoos"], "node-2": ["pinned", "lohoos"]}
-# What a variable stands for here. Grafana itself makes the regular expressions and the intervals.
+# Values of variables. Grafana itself generates the regular expressions and the intervals.
 VARIABLES = {
     "$__rate_interval": "20s",
     "$__range": "1m",
@@ -87,7 +88,7 @@ VARIABLES = {
 
 
 def queries():
-    """Every query of Prometheus, by dashboard and panel or annotation."""
+    """Returns every Prometheus query, by dashboard and panel or annotation."""
     for path in DASHBOARDS:
         dashboard = json.loads(path.read_text())
         for each in dashboard["annotations"]["list"]:
@@ -106,14 +107,14 @@ def filled(query):
 
 
 def exported():
-    """Every name that docs/telemetry.md says, in Prometheus's form."""
+    """Returns every metric name in docs/telemetry.md, in the notation of Prometheus."""
     names = {"up", "target_info"}
     units = {"s": "_seconds", "By": "_bytes"}
     for line in (tools.PROJECT / "docs" / "telemetry.md").read_text().splitlines():
         found = re.match(r"\| `([a-z0-9_.]+)` \| (Counter|UpDownCounter|Gauge|Histogram) \| `([^`]*)` \|", line)
         if found:
             name, kind, unit = found.groups()
-            # Names that others own in Prometheus.
+            # Names that belong to other exporters in Prometheus.
             if name.startswith("container."):
                 name = "gcwatch." + name
             name = {"process.thread.count": "process.threads", "process.unix.file_descriptor.count": "process.open_fds"}.get(name, name)
@@ -126,7 +127,7 @@ def exported():
 
 
 def metrics(expression):
-    """The metrics in an expression of PromQL."""
+    """Returns the metrics in a PromQL expression."""
     bare = re.sub(r'"(\\.|[^"\\])*"', '""', expression)
     bare = re.sub(r"\{[^}]*\}|\[[^\]]*\]", "", bare)
     bare = re.sub(r"\b(by|without|on|ignoring|group_left|group_right)\s*\([^)]*\)", " ", bare)
@@ -135,12 +136,13 @@ def metrics(expression):
 
 
 class Written(unittest.TestCase):
-    def test_as_made(self):
-        """Scenario: the dashboards beside the script that writes them. Guarantee: they are the same."""
+    def test_generated(self):
+        """Scenario: the dashboards are generated again. Guarantee: the committed files match."""
         tools.run(tools.DEPLOY / "grafana" / "build", "--check")
 
     def test_names(self):
-        """Scenario: every metric in dashboards and alert rules. Guarantee: docs/telemetry.md has it."""
+        """Scenario: the metrics in dashboards and alert rules are compared with docs/telemetry.md. Guarantee: each
+        metric is documented."""
         known = exported()
         self.assertGreater(len(known), 60)
         rules = [rule for path in RULES for group in tools.documents(path.read_text())[0]["groups"] for rule in group["rules"]]
@@ -150,20 +152,20 @@ class Written(unittest.TestCase):
             with self.subTest(place=place):
                 self.assertTrue(metrics(expression))
                 self.assertEqual(metrics(expression) - known - recorded, set())
-        # The other way round: what is shown nowhere is named.
+        # Conversely, metrics that no dashboard shows are listed here.
         shown = set().union(*(metrics(expression) for expression in found.values()))
         families = lambda names: {re.sub("_(bucket|count|sum)$", "", name) for name in names}
-        # A process may export the conventions' names itself: what they say is shown under gcwatch's own.
+        # A process can export the metrics of the conventions itself, so dashboards show gcwatch's own metrics.
         self.assertEqual({name for name in shown if name.startswith("dotnet_gc_")}, set())
         conventions = {name for name in families(known) if name.startswith("dotnet_gc_")}
         self.assertEqual(len(conventions), 6)
         hidden = ({"target_info", "gcwatch_rules_loaded_seconds"} | conventions) & (families(known) - families(shown))
-        # Details of control groups, of what the API server is asked, and of the guard.
+        # Details of control groups, of requests to the API server, and of the guard.
         detail = ("gcwatch_container_", "gcwatch_kubernetes_", "gcwatch_guard_")
         self.assertEqual({name for name in families(known) - families(shown) if not name.startswith(detail)}, hidden)
 
     def test_form(self):
-        """Scenario: each dashboard. Guarantee: ids and places are unique, each panel says what it shows, nothing overlaps."""
+        """Scenario: each dashboard is read. Guarantee: ids and positions are unique, each panel has a title, and no panels overlap."""
         uids = set()
         for path in DASHBOARDS:
             dashboard = json.loads(path.read_text())
@@ -182,7 +184,7 @@ class Written(unittest.TestCase):
             used = set(re.findall(r"\$\{?([a-z]+)\}?", json.dumps(asked)))
             self.assertEqual(used - {variable["name"] for variable in dashboard["templating"]["list"]}, set(), path.name)
         self.assertEqual(len(uids), len(DASHBOARDS))
-        # Links lead to dashboards that there are, in alerts too.
+        # Links lead to existing dashboards, also in alerts.
         texts = [path.read_text() for path in [*DASHBOARDS, *RULES]]
         linked = {uid for text in texts for uid in re.findall(r"/d/([a-z-]+)", text)}
         self.assertLessEqual({"gcwatch-service", "gcwatch-process"}, linked)
@@ -193,13 +195,14 @@ class Shown(unittest.TestCase):
     maxDiff = None
 
     def test_data(self):
-        """Scenario: real processes (background collections, no-GC regions, pinning, a heap at its limit) on two nodes, each with its gcwatch;
-        Prometheus scrapes both. Guarantee: every query of every dashboard is answered with a number, but for those named above; the sums are
-        what the daemons' own API says; every alert rule can be evaluated, and one pages for the incident of the node whose gcwatch has no
-        receiver; every variable has values."""
+        """Scenario: real processes (background collections, no-GC regions, pinning, a heap at its limit) run on two nodes, each with its own
+        gcwatch instance; Prometheus scrapes both.
+        Guarantee: every query of every dashboard returns a number, except for the metrics listed above. The sums match
+        the daemons' own API. Every alert rule can be evaluated, one rule pages for the incident on the node whose
+        gcwatch has no receiver of alerts, and every variable has values."""
         import receivers
 
-        # Of the tests' own version, or the machine's: what is asked here has not changed since.
+        # The version of the tests, or of the machine: the API used here has not changed since.
         program = receivers.binary("prometheus", "prometheus") or shutil.which("prometheus")
         if program is None:
             tools.left_out("there is no Prometheus: tests/e2e/build prometheus, or Debian's")
@@ -220,17 +223,17 @@ class Shown(unittest.TestCase):
             prometheus = self.prometheus(folder, program, webs, port)
             stack.callback(prometheus.stop)
             ask = lambda path, **parameters: self.ask(port, path, **parameters)
-            prometheus.await_true("it is ready", lambda: receivers.get(f"http://127.0.0.1:{port}/-/ready")[0] == 200)
+            prometheus.await_true("Prometheus is ready", lambda: receivers.get(f"http://127.0.0.1:{port}/-/ready")[0] == 200)
             count = sum(len(modes) for modes in NODES.values())
             all_there = lambda: len(ask("query", query="group by (service_name) (gcwatch_gc_pause_time_seconds_total)")["result"]) == count
-            prometheus.await_true("all processes were scraped", all_there, PATIENCE)
+            prometheus.await_true("all processes are scraped", all_there, PATIENCE)
 
             waiting = {place: filled(expression) for place, expression in queries()}
             self.assertGreater(len(waiting), 150)
             until = time.monotonic() + PATIENCE
             expected = set()
             for place, expression in waiting.items():
-                # One of them is enough: an expression with one metric that has no data has none.
+                # An expression has no data if one of its metrics has no data.
                 if metrics(expression) & WITHOUT_DATA.keys():
                     expected.add(place)
             while set(waiting) - expected and time.monotonic() < until:
@@ -254,18 +257,18 @@ class Shown(unittest.TestCase):
                 recorded = {name for name in recorded if not has_value(name)}
                 time.sleep(1)
             self.assertEqual(recorded, set(), "recorded series without a value")
-            # The heap at its limit is what this one is for, on both nodes; the gcwatch of the first has a receiver of its own.
+            # This rule is for the heap at its limit, which both nodes have. The gcwatch instance of the first node has its own receiver.
             firing = lambda: [alert for rule in rules() for alert in rule.get("alerts", []) if alert["state"] == "firing"]
             paged = lambda: {alert["labels"]["node"] for alert in firing() if alert["labels"]["alertname"] == "DotnetGcIncident"}
             prometheus.await_true("the incident pages", lambda: paged() == {"node-2"}, PATIENCE)
             self.assertTrue(ask("query", query='sum(gcwatch_incidents_open{node="node-1",gcwatch_incident_severity=~"error|critical"}) > 0')["result"])
             self.assertEqual([rule["name"] for rule in rules() if rule["health"] != "ok"], [])
-            # Of gcwatch itself nothing may be reported but that nobody listens to its notifications.
+            # No alert about gcwatch itself may fire, except that no receiver listens to its notifications.
             own = {alert["labels"]["alertname"] for alert in firing() if alert["labels"]["alertname"].startswith("Gcwatch")}
             self.assertEqual(own - {"GcwatchNotificationsDropped"}, set())
 
     def agrees(self, ask, webs, prometheus):
-        """The recorded sums over both nodes lie between what the daemons' API says before and after: totals only rise."""
+        """Checks that the recorded sums over both nodes are between the totals of the daemons' API before and after. Totals only increase."""
         import receivers
 
         def api(path):
@@ -282,7 +285,7 @@ class Shown(unittest.TestCase):
         before = collections()
         self.assertEqual(len(before), sum(len(modes) for modes in NODES.values()))
         reached = lambda: all(scraped().get(service, 0) >= count for service, count in before.items())
-        prometheus.await_true("what was counted is scraped", reached, PATIENCE)
+        prometheus.await_true("the counts are scraped", reached, PATIENCE)
         now, after = scraped(), collections()
         for service in before:
             self.assertLessEqual(now[service], after[service], service)
@@ -298,7 +301,7 @@ class Shown(unittest.TestCase):
 
         prometheus.await_true("the fleet's incidents are those of the daemons", lambda: severe() == recorded() != [], PATIENCE)
 
-        # Memory moves: the live bytes of a process whose heap is full do not.
+        # Memory changes over time, so compare only the processes whose native memory is known.
         answer = ask("query", query='sum by (process_pid) (gcwatch_memory_usage_bytes{gcwatch_memory_line="native"})')
         pids = {series["metric"]["process_pid"] for series in answer["result"]}
         rows = [row for answer in api("processes") for row in answer["processes"] if row["memory"]]
@@ -306,10 +309,10 @@ class Shown(unittest.TestCase):
         self.assertLessEqual({str(row["pid"]) for row in rows if row["memory"]["native"] is not None}, pids)
 
     def receiver(self, stack):
-        """The address of a receiver of OTLP, of other people's making."""
+        """Starts a third-party OTLP receiver and returns its address."""
         fetched = subprocess.run([tools.PROJECT / "tests/receivers/fetch"], capture_output=True, text=True, timeout=600)
         if fetched.returncode or not shutil.which("node"):
-            tools.left_out("there is no receiver of OTLP: tests/receivers/fetch, and node")
+            tools.left_out("there is no OTLP receiver: tests/receivers/fetch, and node")
         words = ["node", tools.PROJECT / "tests/receivers/mock.js", fetched.stdout.strip()]
         child = subprocess.Popen(words, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
 
@@ -363,26 +366,26 @@ class Shown(unittest.TestCase):
 
         stack.callback(end)
         self.assertTrue(child.stdout.readline().startswith(b"ready"), mode)
-        # It ticks four times a second: nobody else reads.
+        # The process prints four ticks per second, which no other code reads.
         threading.Thread(target=lambda: [None for _ in iter(lambda: os.read(child.stdout.fileno(), 4096), b"")], daemon=True).start()
 
     def daemon(self, folder, web, otlp, node):
         import receivers
 
         config = folder / f"{node}.yaml"
-        # Nobody listens there: what fails and waits is seen, too.
+        # No receiver listens there, so failed and waiting notifications have data, too.
         webhooks = '  webhooks: [{url: "http://127.0.0.1:1/"}]' if node == "node-1" else ""
         config.write_text(f"""
 otlp: {{endpoint: "{otlp}"}}
 metrics: {{interval: 1s}}
-# All parts that have metrics of their own.
+# All parts with separate metrics.
 state: {{directory: {folder}/{node}-state}}
-evidence: {{bursts: on}}
+evidence: {{bursts: on, store: {{url: 'file://{folder}/{node}-store'}}}}
 requests: {{mode: diagnosticsource}}
 targets:
   include: [{{environment: {{GCWATCH_E2E: '{folder} {node}'}}}}]
   lease_folder: {folder}/leases
-  # On a busy machine a heap is at its limit before it is looked at.
+  # On a busy machine, a heap can reach its limit before gcwatch reads the process.
   attach_at_heap_limit: true
 alerts:
   stdout: true
@@ -395,7 +398,7 @@ alerts:
         import receivers
 
         for path in RULES:
-            # Groups have intervals of minutes.
+            # The committed intervals of the groups are minutes.
             (folder / path.name).write_text(re.sub(r"\binterval: \w+", "interval: 2s", path.read_text()))
         targets = [f"{{targets: ['127.0.0.1:{web}'], labels: {{node: {node}, cluster: blue}}}}" for node, web in zip(NODES, webs)]
         (folder / "prometheus.yml").write_text(f"""

@@ -1,4 +1,4 @@
-"""Evidence that leaves the host, with an S3 server on loopback (moto): through outages, cut requests and a kill of gcwatch."""
+"""Evidence stored outside the host on an S3 server on loopback (moto): outages, cut requests and a kill of gcwatch."""
 
 import contextlib
 import hashlib
@@ -20,7 +20,7 @@ import urllib.request
 import tools
 
 sys.path.append(str(tools.PROJECT / "tests" / "e2e"))
-import process  # noqa: E402  (its folder is on the path only now)
+import process  # noqa: E402  (its folder is only now on the path)
 import receivers  # noqa: E402
 
 BUCKET, PREFIX, NODE = "evidence", "clusters/trial", "node-7"
@@ -39,12 +39,12 @@ def until(what, condition, patience=120):
         value = condition()
         if value:
             return value
-        assert time.monotonic() < end, f"not in {patience} s: {what}"
+        assert time.monotonic() < end, f"not within {patience} s: {what}"
         time.sleep(0.1)
 
 
 class Gate:
-    """A way to a server that is open, shut, or cuts each connection after some bytes of the request."""
+    """A proxy for a server that is open, shut, or cuts each connection after some bytes of the request."""
 
     def __init__(self, port):
         self.target, self.mode, self.seen = port, "shut", []
@@ -91,7 +91,7 @@ class Evidence(unittest.TestCase):
     def setUpClass(cls):
         python = tools.cache() / f"store-{hashlib.sha256((tools.HERE / 'requirements.store.txt').read_bytes()).hexdigest()[:16]}"
         if not (python / ".complete").exists():
-            tools.left_out("moto could not be had (tests/deploy/build store)")
+            tools.left_out("moto is not installed: tests/deploy/build store")
         cls.python = python / "bin" / "python"
         cls.folder = tempfile.TemporaryDirectory(prefix="gcw-evidence.")
         cls.addClassCleanup(cls.folder.cleanup)
@@ -101,26 +101,26 @@ class Evidence(unittest.TestCase):
         cls.server = receivers.Process("moto", command, cls.top)
         cls.addClassCleanup(cls.server.stop)
         cls.s3 = f"http://127.0.0.1:{port}"
-        cls.server.await_true("it answered", lambda: receivers.get(f"{cls.s3}/moto-api/")[0] == 200)
+        cls.server.await_true("moto answers", lambda: receivers.get(f"{cls.s3}/moto-api/")[0] == 200)
         cls.boto(f"s3.create_bucket(Bucket={BUCKET!r}, CreateBucketConfiguration=dict(LocationConstraint='eu-central-1'))")
         cls.gate = Gate(port)
         cls.addClassCleanup(cls.gate.close)
 
     @classmethod
     def boto(cls, expression):
-        """The value of an expression with a client `s3` of Amazon's own library."""
+        """Returns the value of an expression with a client `s3` of Amazon's own library."""
         program = f"import boto3, json; s3 = boto3.client('s3', endpoint_url={cls.s3!r}); print(json.dumps({expression}, default=str))"
         done = subprocess.run([cls.python, "-c", program], capture_output=True, text=True, timeout=60, env={**os.environ, **KEYS})
         assert done.returncode == 0, done.stderr
         return json.loads(done.stdout)
 
     def objects(self):
-        """Names and MD5 sums of what the bucket has."""
+        """Returns the names and MD5 sums of the objects in the bucket."""
         found = self.boto(f"s3.list_objects_v2(Bucket={BUCKET!r})").get("Contents", [])
         return {each["Key"]: each["ETag"].strip('"') for each in found}
 
     def daemon(self):
-        """gcwatch, which reads one folder of sockets only."""
+        """Starts a daemon that only reads one folder of sockets."""
         (self.port,) = receivers.free_ports(1)
         (self.top / "rules.yaml").write_text(RULES)
         more = (
@@ -132,7 +132,7 @@ class Evidence(unittest.TestCase):
         )
         started = process.daemon(self.top, more=more, NODE_NAME=NODE, **KEYS)
         self.addCleanup(started.stop)
-        started.await_true("it listens", lambda: receivers.get(f"http://127.0.0.1:{self.port}/readyz")[0] == 200)
+        started.await_true("the daemon listens", lambda: receivers.get(f"http://127.0.0.1:{self.port}/readyz")[0] == 200)
         return started
 
     def get(self, path):
@@ -147,17 +147,17 @@ class Evidence(unittest.TestCase):
         found = [each for each in json.loads(self.get("/api/v1/incidents"))["incidents"] if each["pid"] == pid and each["allocations"]]
         return found and found[0]
 
-    def test_arrives_whole(self):
-        """Scenario: an incident is recorded and has a burst while nobody listens at the store; gcwatch is killed; its successor meets a store that cuts
-        each request in its middle, then one that works. A webhook is notified.
-        Guarantee: the bucket has the recording with the bytes that gcwatch serves, the record with the finding, and the graph, and nothing else; no
-        object is there before its request was whole. The webhook's message has the addresses, without a signature. Nothing waits on disk any more."""
+    def test_arrives_complete(self):
+        """Scenario: an incident is recorded and has a burst while the store is unavailable, and gcwatch is killed. The next instance meets a store
+        that cuts each request in the middle, then a working store. A webhook is notified.
+        Guarantee: the bucket has the recording with the bytes that gcwatch serves, the record with the finding, the graph, and nothing else. No
+        object exists before its request is complete. The webhook's message has the addresses without a signature. No file waits on disk."""
         import check_integrations
 
         with check_integrations.recorder() as self.webhook, process.Workload(self.top, rounds=100000) as running:
             first = self.daemon()
             running.child.stdin.write(b"go\n")
-            incident = until("an incident with its finding", lambda: self.incident(running.pid))
+            incident = until("the incident has its finding", lambda: self.incident(running.pid))
             evidence = {each["name"]: each for each in incident["evidence"]}
             place = evidence["black-box"]["where"]
 
@@ -180,7 +180,7 @@ class Evidence(unittest.TestCase):
             key = f"{base}/{place.rsplit('/', 1)[1]}"
             self.assertNotIn(key, self.objects())
             self.gate.mode = "open"
-            until("nothing waits", lambda: self.metric("gcwatch_evidence_store_files") == 0)
+            until("no object waits", lambda: self.metric("gcwatch_evidence_store_files") == 0)
             found = self.objects()
             self.assertEqual(evidence["black-box"]["stored"], f"s3://{BUCKET}/{key}")
             self.assertEqual(found.get(key), hashlib.md5(served).hexdigest(), found)
@@ -190,7 +190,7 @@ class Evidence(unittest.TestCase):
             self.assertEqual(stored["allocations"]["total"], incident["allocations"]["total"])
             graph = f"{base}/{incident['id']}/allocations.svg"
             self.assertLessEqual({key, record, graph}, set(found))
-            # A gcwatch that was killed leaves a second incident at most, of the same process.
+            # A killed gcwatch instance leaves at most one more incident of the same process.
             self.assertFalse([name for name in found if not re.search(r"\.nettrace$|/incident\.json$|/allocations\.svg$", name)], found)
             self.assertEqual(list((self.top / "state" / "outgoing").iterdir()), [])
 

@@ -3,9 +3,9 @@ program, as uid 0 with two capabilities and no_new_privs, or as a sidecar withou
 other mount, pid and network namespaces and belong to other users.
 
 No container engine is needed: the "node" is a set of namespaces created by `unshare`, in which this file runs itself
-again (`inside`). The Collector is a real one behind TLS, a DNS server resolves its name through the search list of a
-pod, and the .NET process is real. The test does not cover a container runtime's own AppArmor profile and seccomp
-filter, a real cluster, or another architecture.
+again (`inside`). A real Collector listens with TLS, a DNS server resolves the name of the Collector through the search
+list of a pod, and the .NET process is real. The test does not cover a container runtime's own AppArmor profile and
+seccomp filter, a real cluster, or another architecture.
 """
 
 import contextlib
@@ -50,7 +50,7 @@ def static():
 class Image(unittest.TestCase):
     def test_static(self):
         """Scenario: the headers of the program are read.
-        Guarantee: they request neither an interpreter nor a library."""
+        Guarantee: the program requests neither an interpreter nor a library."""
         said = tools.run(tools.program("readelf"), "--program-headers", "--dynamic", static())
         self.assertNotIn("INTERP", said)
         self.assertNotIn("NEEDED", said)
@@ -87,8 +87,8 @@ class Image(unittest.TestCase):
     def test_daemonset(self):
         """Scenario: gcwatch runs as in the DaemonSet; the process belongs to another user and has its own namespaces
         and its own /tmp.
-        Guarantee: gcwatch attaches and counts exactly; spans arrive over TLS at a host name; only leases are written;
-        SIGTERM ends gcwatch gracefully."""
+        Guarantee: gcwatch attaches and counts every collection; spans arrive over TLS at a host name; SIGTERM ends
+        gcwatch gracefully, and no lease remains."""
         self.inside("daemonset")
 
     def test_sidecar(self):
@@ -98,7 +98,7 @@ class Image(unittest.TestCase):
 
     def test_without_roots(self):
         """Scenario: the receiver uses https, and the image has no certificates.
-        Guarantee: gcwatch reports this and does not start."""
+        Guarantee: gcwatch reports the missing certificates and does not start."""
         self.inside("without-roots")
 
 
@@ -144,7 +144,7 @@ def make_certificates(folder):
 
 
 def make_root(folder, program, roots):
-    """Creates the image's files, and mounts over them what the kubelet mounts."""
+    """Creates the image's files, and mounts the same file systems over them as the kubelet."""
     root = folder / "root"
     for place in ("proc", "run", "tmp", "etc/ssl/certs", "etc/gcwatch/config"):
         (root / place).mkdir(parents=True)
@@ -176,7 +176,7 @@ def contained(root, user, *words):
 
 @contextlib.contextmanager
 def started(name, command, folder, **more):
-    """A program with its output in a file, which is stopped in any case."""
+    """Runs a program with its output in a file, and stops the program in any case."""
     log = folder / f"{name}.log"
     with open(log, "wb") as output:
         child = subprocess.Popen([str(word) for word in command], stdout=more.pop("stdout", output), stderr=output, **more)
@@ -231,7 +231,7 @@ service:
     metrics: {{receivers: [otlp], exporters: [file/metrics]}}
 """)
     user = 0 if case == "daemonset" else USER
-    # The folders of its program and runtime, readable by its user, and its own /tmp.
+    # Mount the folders of the program and the runtime, readable by the user of the process, and a separate /tmp.
     mounts = f"mount -t tmpfs tmpfs /mnt && mkdir /mnt/run /mnt/work && mount --bind {runtimes}/net10.0.0 /mnt/run && mount --bind {tools.PROJECT}/tests/workload /mnt/work"
     mounts += " && mount -t tmpfs -o mode=1777 tmpfs /tmp"
     pod = ["unshare", "--mount", "--propagation", "private", "--net"]
@@ -306,7 +306,7 @@ service:
     roots = sum(name.startswith("GC gen") for name in names)
     assert roots > 0, names[:10]
     assert "dotnet.gc.collections" in (folder / "metrics.json").read_text()
-    # Use the search list, as in a pod.
+    # The name was resolved through the search list, as in a pod.
     assert NAME in asked, asked
 
 

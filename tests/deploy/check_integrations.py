@@ -1,4 +1,4 @@
-"""Integrations: Alertmanager templates by a real Alertmanager, the recipes' configurations, `kubectl gcwatch`, dashboards for grafana.com."""
+"""Integrations: templates with a real Alertmanager, configurations of the recipes, `kubectl gcwatch`, dashboards for grafana.com."""
 
 import contextlib
 import http.server
@@ -25,7 +25,7 @@ RECIPES = tools.PROJECT / "docs" / "integrations.md"
 
 
 def alertmanager():
-    """The folder of a real Alertmanager and amtool."""
+    """Returns the folder of a real Alertmanager and amtool."""
     done = subprocess.run([tools.PROJECT / "tests/alertmanager/fetch"], capture_output=True, text=True, timeout=300)
     if done.returncode:
         tools.left_out(done.stderr.strip())
@@ -33,7 +33,7 @@ def alertmanager():
 
 
 class Recorder(http.server.BaseHTTPRequestHandler):
-    """Keeps requests. Paths are those of the services."""
+    """Records requests. The path of a request names the replaced service."""
 
     def do_POST(self):
         body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
@@ -66,7 +66,7 @@ def recorder(answers=None):
 
 
 def alert(severity):
-    """An alert with the labels and annotations that gcwatch sends (docs/alerts.md)."""
+    """Returns an alert with the labels and annotations that gcwatch sends (docs/alerts.md)."""
     labels = {"alertname": "time.stopped", "severity": severity, "incident": f"abc-{severity}", "process": "shop", "pid": "4711", "service_name": "shop"}
     labels |= {"k8s_namespace_name": "trial", "k8s_pod_name": "shop-7d9f"}
     annotations = {
@@ -90,8 +90,8 @@ class Alertmanager(unittest.TestCase):
         self.assertIn("3 receivers", said)
 
     def test_teams(self):
-        """Scenario: the receiver for Microsoft Teams, which Debian's Alertmanager does not know, and its template.
-        Guarantee: the keys are those of MSTeamsV2Config, and amtool renders the text with links in Markdown."""
+        """Scenario: the receiver for Microsoft Teams, which Debian's Alertmanager does not know, is checked with its template.
+        Guarantee: the keys match MSTeamsV2Config, and amtool renders the text with links in Markdown."""
         (document,) = tools.documents((ALERTMANAGER / "teams.yaml").read_text())
         ((config,),) = [receiver["msteamsv2_configs"] for receiver in document["receivers"]]
         self.assertLessEqual(set(config), {"webhook_url", "webhook_url_file", "title", "text", "send_resolved", "http_config"})
@@ -112,8 +112,9 @@ class Alertmanager(unittest.TestCase):
         self.assertIn("[Report](https://gcwatch.example/n1/api/v1/evidence/abc.html)", text)
 
     def test_messages(self):
-        """Scenario: a real Alertmanager with this configuration, whose services are a server on loopback, gets three incidents.
-        Guarantee: Slack has every incident, PagerDuty the critical one, Opsgenie the error, each with severity, cause, remedy, command and links."""
+        """Scenario: a real Alertmanager with this configuration gets three incidents; a server on loopback replaces the services.
+        Guarantee: Slack gets every incident, PagerDuty the critical incident, and Opsgenie the error, with severity,
+        cause, remedy, command and links."""
         import receivers
 
         program = alertmanager()
@@ -133,10 +134,10 @@ class Alertmanager(unittest.TestCase):
             words = ["env", "--chdir", program, *words]
             child = receivers.Process("alertmanager", words, folder)
             try:
-                child.await_true("it is ready", lambda: receivers.get(f"http://127.0.0.1:{web}/-/ready")[0] == 200)
+                child.await_true("the Alertmanager is ready", lambda: receivers.get(f"http://127.0.0.1:{web}/-/ready")[0] == 200)
                 body = json.dumps([alert(severity) for severity in ("warning", "error", "critical")]).encode()
                 urllib.request.urlopen(urllib.request.Request(f"http://127.0.0.1:{web}/api/v2/alerts", body, {"Content-Type": "application/json"}), timeout=20).close()
-                child.await_true("it has sent five messages", lambda: len(server.requests) >= 5)
+                child.await_true("the Alertmanager has sent five messages", lambda: len(server.requests) >= 5)
             finally:
                 child.stop()
             self.assertNotIn("level=error", child.log.read_text())
@@ -164,7 +165,7 @@ class Recipes(unittest.TestCase):
         return re.findall(r"```yaml\n(# gcwatch\.yaml\n.*?)```", RECIPES.read_text(), re.DOTALL)
 
     def test_configurations(self):
-        """Scenario: each gcwatch.yaml in docs/integrations.md. Guarantee: the program accepts each of them."""
+        """Scenario: gcwatch reads each gcwatch.yaml in docs/integrations.md. Guarantee: gcwatch accepts each file."""
         self.assertGreaterEqual(len(self.blocks()), 8)
         for block in self.blocks():
             with self.subTest(block=block.splitlines()[1]), tempfile.NamedTemporaryFile("w", suffix=".yaml") as file:
@@ -174,10 +175,11 @@ class Recipes(unittest.TestCase):
                 tools.run(tools.gcwatch(), "run", "--check-config", "--config", file.name, env={**os.environ, **variables})
 
 
-    def test_recipes_reach_a_foreign_receiver(self):
-        """Scenario: a recording is sent with the configuration of each recipe to a foreign OTLP receiver on loopback, in place of the backend's
-        address. Guarantee: the receiver decodes every request; temporality, type of histogram and key of the generation are those of the recipe; metrics of the
-        conventions are absent where the recipe says so."""
+    def test_recipes_with_third_party_receiver(self):
+        """Scenario: a recording is sent with the configuration of each recipe to a third-party OTLP receiver on loopback, which replaces the
+        backend.
+        Guarantee: the receiver decodes every request. Temporality, type of histogram and key of the generation match the recipe, and metrics of
+        the conventions are absent if the recipe disables them."""
         node = tools.program("node")
         modules = subprocess.run([tools.PROJECT / "tests/receivers/fetch"], capture_output=True, text=True, timeout=600)
         if modules.returncode:
@@ -221,7 +223,7 @@ class Recipes(unittest.TestCase):
                 text = json.dumps(found)
                 expected = "DELTA" if metrics.get("temporality") == "delta" else "CUMULATIVE"
                 temporalities = set(re.findall(r'"aggregationTemporality": "AGGREGATION_TEMPORALITY_(\w+)"', text)) or set(re.findall(r'"aggregationTemporality": (\d)', text))
-                # Sums that can fall are cumulative in any case.
+                # Sums that can decrease are always cumulative.
                 self.assertIn({"DELTA": "1", "CUMULATIVE": "2"}[expected] if temporalities <= {"1", "2"} else expected, temporalities)
                 if expected == "CUMULATIVE":
                     self.assertEqual(len(temporalities), 1)
@@ -257,8 +259,8 @@ class Kubectl(unittest.TestCase):
         return done.stdout + done.stderr, (place / "calls").read_text().splitlines()
 
     def test_commands(self):
-        """Scenario: each command for a pod with one process, a real process, through a stand-in for kubectl.
-        Guarantee: the plugin asks for the node of the pod, executes in gcwatch's pod of that node, and passes pid and arguments on."""
+        """Scenario: each command runs for a pod with one real process, through a stand-in for kubectl.
+        Guarantee: the plugin queries the node of the pod, executes in gcwatch's pod on that node, and forwards pid and arguments."""
         import process
 
         with tempfile.TemporaryDirectory(prefix="gcw-kubectl.") as folder, process.Workload(folder, rounds=1) as running:
@@ -282,9 +284,10 @@ class Kubectl(unittest.TestCase):
                 self.assertIn("/gcwatch top --once", calls[-1])
 
     def test_incidents(self):
-        """Scenario: the incidents of a pod, of a namespace's pod, and one by its id, through a stand-in for kubectl, from an API with an incident of that
-        pod and one of another pod.
-        Guarantee: only the incident of the pod is listed; an id selects without the pod; the records are those of the API."""
+        """Scenario: the incidents of a pod, one incident by its id, and the incidents of a node are requested through a
+        stand-in for kubectl. The API has an incident of the pod and an incident of another pod.
+        Guarantee: for the pod, only its incident is listed; an id selects an incident regardless of the pod; for the
+        node, both incidents are listed. The records match the API."""
         mine = {"kind": "incident", "id": "aaaa1111bbbb2222", "state": "firing", "title": "Mine", "resource": {"k8s.pod.name": "shop-1", "k8s.namespace.name": "trial"}}
         other = {**mine, "id": "cccc1111bbbb2222", "title": "Other", "resource": {"k8s.pod.name": "shop-2", "k8s.namespace.name": "trial"}}
         overview = json.dumps({"at_ms": 0, "incidents": [mine, other]})
@@ -300,8 +303,8 @@ class Kubectl(unittest.TestCase):
             self.assertIn("Other", said)
 
     def test_refusals(self):
-        """Scenario: no arguments, an unknown command, a pod that does not exist, a node without gcwatch, a pod with two processes.
-        Guarantee: each has a sentence that names the reason; wrong usage has the exit code 2."""
+        """Scenario: the plugin is called without arguments, with an unknown command, a missing pod, a node without gcwatch, a pod with two processes.
+        Guarantee: each error is a sentence that names the reason; wrong usage has the exit code 2."""
         two = json.dumps({"targets": [{"pid": pid, "resource": {"k8s.pod.name": "shop-1"}} for pid in (7, 8)]}, separators=(",", ":"))
         with tempfile.TemporaryDirectory(prefix="gcw-kubectl.") as folder, recorder({"/api/v1/targets": two}) as server:
             self.assertIn("Usage", self.run_plugin(folder, server, status=2)[0])
@@ -313,7 +316,8 @@ class Kubectl(unittest.TestCase):
             self.assertIn("no .NET process of pod web-1", self.run_plugin(folder, server, "ps", "web-1", status=1)[0])
 
     def test_manifest(self):
-        """Scenario: the manifest for krew. Guarantee: the required fields, and the program that is in the tree."""
+        """Scenario: the manifest for krew is read. Guarantee: the manifest has the required fields and names the
+        program in the tree."""
         (manifest,) = tools.documents((PLUGIN.parent / "gcwatch.yaml").read_text())
         self.assertEqual((manifest["apiVersion"], manifest["kind"], manifest["metadata"]["name"]), ("krew.googlecontainertools.github.com/v1alpha2", "Plugin", "gcwatch"))
         spec = manifest["spec"]
@@ -327,7 +331,7 @@ class Kubectl(unittest.TestCase):
 
 
 class CounterSession(threading.Thread):
-    """A session of the event counters of a process, as OBI and dotnet-counters open one, over its diagnostics socket."""
+    """A session of a process's event counters over its diagnostics socket, like the sessions of OBI and dotnet-counters."""
 
     def __init__(self, folder, pid):
         super().__init__(daemon=True)
@@ -354,10 +358,10 @@ class CounterSession(threading.Thread):
 
 class BesideObi(unittest.TestCase):
     def test_both_in_one_collector(self):
-        """Scenario: the configuration of docs/integrations.md in a real Collector: gcwatch without `dotnet.*`, and a session of event counters in the
-        same process, whose collections are sent to the other receiver in OBI's place.
-        Guarantee: `dotnet.gc.collections` arrives from one agent, with the numbers of the runtime, and gcwatch's own metric has the same numbers; both
-        sessions were read at the same time, without loss; resources arrive as they were sent."""
+        """Scenario: a real Collector has the configuration of docs/integrations.md. gcwatch sends no `dotnet.*`, and a session of event counters in the
+        same process replaces OBI and sends its collections to the other receiver.
+        Guarantee: `dotnet.gc.collections` arrives from one agent with the runtime's numbers, and gcwatch's own metric has the same numbers. Both
+        sessions are read at the same time without loss, and resources arrive unchanged."""
         import process
         import receivers
 
@@ -368,7 +372,7 @@ class BesideObi(unittest.TestCase):
         with tempfile.TemporaryDirectory(prefix="gcw-obi.") as folder, process.Workload(folder, rounds=100, DOTNET_GCgen0size="400000") as running:
             theirs["receivers"]["otlp/gcwatch"]["protocols"]["grpc"]["endpoint"] = f"127.0.0.1:{grpc}"
             theirs["receivers"]["otlp/obi"]["protocols"]["http"]["endpoint"] = f"127.0.0.1:{http}"
-            # A file for each pipeline in place of the backend.
+            # A file for each pipeline replaces the backend.
             theirs["exporters"] = {f"file/{name.replace('/', '-')}": {"path": f"{folder}/{name.replace('/', '-')}.json"} for name in theirs["service"]["pipelines"]}
             for name, pipeline in theirs["service"]["pipelines"].items():
                 pipeline["exporters"] = [f"file/{name.replace('/', '-')}"]
@@ -382,13 +386,13 @@ class BesideObi(unittest.TestCase):
                 gcwatch = process.daemon(folder, more=more)
                 try:
                     target = lambda: [each for each in json.loads(receivers.get(f"http://127.0.0.1:{web}/api/v1/targets")[1] or b"{}").get("targets", []) if each["pid"] == running.pid and each["state"] == "attached"]
-                    gcwatch.await_true("it was attached", lambda: receivers.get(f"http://127.0.0.1:{web}/readyz")[0] == 200 and target())
+                    gcwatch.await_true("the process is attached", lambda: receivers.get(f"http://127.0.0.1:{web}/readyz")[0] == 200 and target())
                     counters = CounterSession(folder, running.pid)
                     counters.start()
                     running.work()
-                    gcwatch.await_true("the counters came", lambda: counters.has("gen-0-gc-count"))
+                    gcwatch.await_true("the counters have arrived", lambda: counters.has("gen-0-gc-count"))
                     done = sum(running.counts.values())
-                    gcwatch.await_true("every collection was read", lambda: target()[0]["collections"] >= done)
+                    gcwatch.await_true("every collection is read", lambda: target()[0]["collections"] >= done)
                     self.assertEqual(target()[0]["lost_events"], 0)
                     counters.connection.shutdown(socket.SHUT_RDWR)
                     counters.join(60)
@@ -412,7 +416,7 @@ class BesideObi(unittest.TestCase):
 
     @staticmethod
     def send(port, running):
-        """What OBI would send of the counters: the collections by generation."""
+        """Sends the metric that OBI would send from the counters: the collections by generation."""
         key = lambda name, value: {"key": name, "value": {"stringValue": value}}
         points = [
             {"attributes": [key("dotnet.gc.heap.generation", name)], "startTimeUnixNano": "1", "timeUnixNano": str(time.time_ns()), "asInt": str(count)}
@@ -427,7 +431,7 @@ class BesideObi(unittest.TestCase):
 
     @staticmethod
     def metrics(file):
-        """Names with their resources and the newest points that the Collector wrote, attributes and count."""
+        """Returns names with their resources and the newest points that the Collector wrote: attributes and count."""
         import otlp
 
         found = {}
@@ -447,8 +451,8 @@ class BesideObi(unittest.TestCase):
 
 class Dashboards(unittest.TestCase):
     def test_export(self):
-        """Scenario: `deploy/grafana/build --export`. Guarantee: each dashboard names its plugins, has no id of an instance, no fixed data source, and
-        the panels of the committed file."""
+        """Scenario: `deploy/grafana/build --export` runs.
+        Guarantee: each dashboard names its plugins, has no instance id, no fixed data source, and the panels of the committed file."""
         with tempfile.TemporaryDirectory(prefix="gcw-grafana.") as folder:
             tools.run(tools.DEPLOY / "grafana" / "build", "--export", folder)
             names = {path.stem for path in (tools.DEPLOY / "grafana/dashboards").glob("*.json")}

@@ -10,7 +10,7 @@ import tools
 # Versions for which the manifests are made: from the oldest supported version to the newest that kubernetes-validate
 # knows.
 VERSIONS = ["1.29", "1.30", "1.31", "1.32", "1.33", "1.34", "1.35", "1.36", "1.37"]
-# Fields of later versions, as stated in the comments at these fields.
+# Manifests with fields of later versions, as stated in the comments at these fields.
 SINCE = {"overlays/plain+host-processes": "1.30", "overlays/with-collector+servicemonitor+without-api-server+host-processes": "1.30", "collector": "1.30"}
 MONITORING = "monitoring.coreos.com/v1"
 
@@ -89,7 +89,7 @@ class Manifests(unittest.TestCase):
 
     def test_operator(self):
         """Scenario: the ServiceMonitors and PrometheusRules are validated.
-        Guarantee: they match the operator's definitions and have no unknown keys."""
+        Guarantee: the objects match the operator's definitions and have no unknown keys."""
         import jsonschema
 
         folder = tools.folder("operator", "prometheus_operator")
@@ -111,8 +111,8 @@ class Manifests(unittest.TestCase):
 
     def test_least_privilege(self):
         """Scenario: each DaemonSet is compared with an ordinary pod.
-        Guarantee: it adds only the two capabilities and hostPID; the only host path is the path that its component
-        names, and the image's file system is read-only."""
+        Guarantee: the DaemonSet adds only the two capabilities and hostPID; the only host path is the path that the
+        component `state-on-host` names, and the image's file system is read-only."""
         count = 0
         for name, daemonset, _ in daemonsets():
             with self.subTest(name=name):
@@ -144,8 +144,8 @@ class Manifests(unittest.TestCase):
 
     def test_sidecar(self):
         """Scenario: the sidecar manifest is inspected.
-        Guarantee: it has no capability and no host namespace; both containers run as one user and share /tmp and the
-        processes."""
+        Guarantee: the sidecar has no capability and no host namespace; both containers run as one user and share /tmp
+        and the processes."""
         (deployment,) = [each for each in tools.documents(tools.kustomized("overlays/sidecar")) if each["kind"] == "Deployment"]
         pod = deployment["spec"]["template"]["spec"]
         self.assertFalse({"hostPID", "hostNetwork", "hostIPC"} & pod.keys())
@@ -158,8 +158,8 @@ class Manifests(unittest.TestCase):
 
     def test_rights(self):
         """Scenario: gcwatch's rights at the API server are inspected.
-        Guarantee: they allow listing and watching pods, and nothing if metadata is off; only with metadata is the token
-        mounted."""
+        Guarantee: the rights allow listing and watching pods, and nothing if metadata is off. The token is mounted only
+        with metadata."""
         for name, daemonset, all_of_it in daemonsets():
             with self.subTest(name=name):
                 roles = [each for each in all_of_it if each["kind"] in ("ClusterRole", "Role")]
@@ -206,7 +206,7 @@ class Manifests(unittest.TestCase):
 
     def test_nodes(self):
         """Scenario: the node selection of each DaemonSet is inspected.
-        Guarantee: it selects Linux nodes only, and no node of a serverless or sandboxed pool."""
+        Guarantee: each DaemonSet selects Linux nodes only, and no node of a serverless or sandboxed pool."""
         for name, daemonset, _ in daemonsets():
             with self.subTest(name=name):
                 pod = daemonset["spec"]["template"]["spec"]
@@ -217,7 +217,7 @@ class Manifests(unittest.TestCase):
 
     def test_selected(self):
         """Scenario: services, policies and monitors are compared with the pods.
-        Guarantee: each selects its pods."""
+        Guarantee: each of them selects exactly its pods or services."""
         for name, text in everything().items():
             made = tools.documents(text)
             pods = [each["spec"]["template"]["metadata"]["labels"] for each in made if each["kind"] in ("DaemonSet", "Deployment")]

@@ -130,7 +130,7 @@ class Chart(unittest.TestCase):
 
     def test_configurations(self):
         """Scenario: gcwatch reads gcwatch.yaml of each rendering.
-        Guarantee: it accepts each of them."""
+        Guarantee: gcwatch accepts each file."""
         for values in sorted(PLATFORMS.glob("*/values.yaml")):
             with self.subTest(platform=values.parent.name), tempfile.NamedTemporaryFile("w", suffix=".yaml") as file:
                 file.write(of_kind(rendered(values.parent.name), "ConfigMap")["data"]["gcwatch.yaml"])

@@ -24,7 +24,7 @@ class Admission(unittest.TestCase):
 
     def test_valid(self):
         """Scenario: the policy, its binding and its parameter are validated.
-        Guarantee: they are strictly valid for Kubernetes 1.30 and later."""
+        Guarantee: the objects are strictly valid for Kubernetes 1.30, 1.33 and 1.36."""
         try:
             import kubernetes_validate
         except ImportError:
@@ -80,7 +80,7 @@ class Kyverno(unittest.TestCase):
 
     def test_exception_matches_the_pod(self):
         """Scenario: the exception is compared with the DaemonSet of the chart.
-        Guarantee: its names and labels match the object."""
+        Guarantee: the names, the namespace and the labels of the exception match the DaemonSet."""
         (exception,) = read("kyverno/exception.yaml")
         ((resources,),) = [[each["resources"] for each in exception["spec"]["match"]["any"]]]
         daemonset = check_platforms.of_kind(tools.documents(tools.rendered("default")), "DaemonSet")
@@ -159,8 +159,8 @@ class Kyverno(unittest.TestCase):
 class Gatekeeper(unittest.TestCase):
     def test_matches(self):
         """Scenario: the `match` of each constraint is validated with Gatekeeper's definition.
-        Guarantee: it is valid, and gcwatch's namespace may have exactly the capabilities of the chart. (The parameters
-        come from Gatekeeper's library, which has no schema here.)"""
+        Guarantee: each `match` is valid, and gcwatch's namespace may have exactly the capabilities of the chart. (The
+        parameters come from Gatekeeper's library, which has no schema here.)"""
         import jsonschema
 
         (definition,) = tools.documents((tools.folder("gatekeeper", "gatekeeper") / "match.yaml").read_text())
@@ -177,8 +177,8 @@ class Gatekeeper(unittest.TestCase):
 class Vex(unittest.TestCase):
     def test_document(self):
         """Scenario: the OpenVEX document is read.
-        Guarantee: it has the fields that version 0.2.0 of the specification requires, and its reasons hold: Cargo.lock
-        contains none of the crates that it calls absent."""
+        Guarantee: the document has the fields that version 0.2.0 of the specification requires, and its reasons hold:
+        Cargo.lock contains none of the crates that the document calls absent."""
         document = json.loads((tools.DEPLOY / "vex/gcwatch.openvex.json").read_text())
         self.assertEqual(document["@context"], "https://openvex.dev/ns/v0.2.0")
         for key in ("@id", "author", "timestamp", "version"):

@@ -1,4 +1,4 @@
-"""The seccomp profile is generated, refuses calls that look into other processes, and is wide enough for gcwatch."""
+"""The seccomp profile: it is generated, refuses calls that access other processes, and is sufficient for gcwatch."""
 
 import contextlib
 import ctypes
@@ -17,14 +17,14 @@ import tools
 FOLDER = tools.DEPLOY / "seccomp"
 PROFILE = FOLDER / "gcwatch.json"
 UNDER = [sys.executable, tools.HERE / "under_seccomp.py", PROFILE]
-# Commands that read a process, and the words of their output that show that they did. {} is the pid.
+# Commands that read a process, and words of their output that prove it. {} is the pid.
 COMMANDS = [
     (["ps"], "{}"),
     (["doctor", "--pid", "{}"], "{}"),
-    (["stacks", "{}", "--for", "1s"], "Workload"),
-    (["callers", "{}", "--for", "1s"], "callers"),
-    (["allocations", "{}", "--for", "1s"], "allocations"),
-    (["heap", "{}"], "heap"),
+    (["stacks", "{}", "--for", "1s", "--lease-folder", "{folder}/leases"], "Workload"),
+    (["callers", "{}", "--for", "1s", "--lease-folder", "{folder}/leases"], "callers"),
+    (["allocations", "{}", "--for", "1s", "--lease-folder", "{folder}/leases"], "allocations"),
+    (["heap", "{}", "--lease-folder", "{folder}/leases"], "heap"),
     (["record", "--pid", "{}", "--duration", "1s", "-o", "{folder}/a.nettrace"], ""),
     (["analyze", "{folder}/a.nettrace"], "gc"),
     (["demo", "--rounds", "1", "--listen", "none"], ""),
@@ -41,7 +41,8 @@ def sections():
 
 @contextlib.contextmanager
 def workload():
-    """A real process, with a collection for each 4 MiB whatever the cache of the machine is, and a folder."""
+    """Starts a real process that collects every 4 MiB regardless of the machine's cache. Returns its folder and the
+    process."""
     import process
 
     if not pathlib.Path(subprocess.run([tools.PROJECT / "tests/runtimes/fetch"], capture_output=True, text=True).stdout.strip(), process.RUNTIME).exists():
@@ -55,7 +56,7 @@ def environment():
 
 
 def daemon(folder, running, before):
-    """`run` with everything on: attach, a listener, export over HTTP, bursts, a census, state on disk, a reload, a clean exit."""
+    """Runs `run` with all features: attach, a listener, export over HTTP, bursts, a census, state on disk, a reload, a clean exit."""
     import receivers
 
     (web,) = receivers.free_ports(1)
@@ -79,7 +80,7 @@ def daemon(folder, running, before):
         return [each for each in listed if (each[key] == value if value else each[key])]
 
     def reloaded():
-        """A file can be read twice if it changes while it is read."""
+        """Returns whether at least one reload was accepted. A file can be read twice if it changes while it is read."""
         lines = (answer("/metrics") or "").splitlines()
         counts = [line for line in lines if line.startswith("gcwatch_config_reloads") and 'outcome="accepted"' in line]
         return any(float(line.split()[-1]) >= 1 for line in counts)
@@ -91,10 +92,10 @@ def daemon(folder, running, before):
         changed = place / "etc" / "changed"
         changed.write_text(keys + "otlp: {endpoint: 'http://127.0.0.1:1'}\nspans: {min_pause: 1ms}\n")
         changed.rename(config)
-        child.await_true("it was reloaded", reloaded)
-        child.await_true("it has collections", lambda: targets("collections"))
+        child.await_true("the configuration is reloaded", reloaded)
+        child.await_true("the process has collections", lambda: targets("collections"))
     finally:
-        # strace does not forward the signal: its child gets it. (A program under the filter has replaced the launcher.)
+        # strace does not forward the signal, so signal its child. (A program under the filter has replaced the launcher.)
         if child.child.poll() is None:
             children = pathlib.Path(f"/proc/{child.child.pid}/task/{child.child.pid}/children").read_text().split()
             os.kill(int(children[0]) if "strace" in str(before[0]) else child.child.pid, signal.SIGTERM)
@@ -103,7 +104,7 @@ def daemon(folder, running, before):
 
 
 def commands(folder, running, before):
-    """Exit code and output of each command."""
+    """Yields the words, the finished process and the expected output of each command."""
     for words, expected in COMMANDS:
         words = [word.replace("{folder}", folder).replace("{}", str(running.pid)) for word in words]
         done = subprocess.run([*map(str, before), tools.gcwatch(), *words], capture_output=True, text=True, timeout=tools.PATIENCE, env=environment())
@@ -112,12 +113,12 @@ def commands(folder, running, before):
 
 class Seccomp(unittest.TestCase):
     def test_generated(self):
-        """Scenario: deploy/seccomp/build. Guarantee: the output is the committed profile."""
+        """Scenario: deploy/seccomp/build runs. Guarantee: its output equals the committed profile."""
         self.assertEqual(tools.run(FOLDER / "build", "--print"), PROFILE.read_text(), "deploy/seccomp/build")
 
     def test_no_call_looks_into_processes(self):
-        """Scenario: the names in the profile. Guarantee: calls that read another process, load code into the kernel, mount or enter
-        a namespace are not among them."""
+        """Scenario: the names in the profile are read.
+        Guarantee: calls that read another process, load code into the kernel, mount, or enter a namespace are not among them."""
         allowed = {name for rule in json.loads(PROFILE.read_text())["syscalls"] if rule["action"] == "SCMP_ACT_ALLOW" for name in rule["names"]}
         refused = {"ptrace", "process_vm_readv", "process_vm_writev", "kcmp", "pidfd_getfd", "process_madvise", "bpf", "perf_event_open"}
         refused |= {"mount", "umount2", "setns", "unshare", "chroot", "pivot_root", "init_module", "finit_module", "kexec_load", "io_uring_setup"}
@@ -126,9 +127,9 @@ class Seccomp(unittest.TestCase):
 
     def test_filter_refuses(self):
         """Scenario: a process under the profile calls ptrace, process_vm_readv, unshare, clone with a new namespace, clone3, and opens a
-        packet socket. Guarantee: EPERM for each call, ENOSYS for clone3."""
+        packet socket. Guarantee: each call fails with EPERM, clone3 with ENOSYS."""
         if os.uname().machine != "x86_64":
-            tools.left_out("the numbers of the calls are those of x86_64")
+            tools.left_out("the test has the system call numbers of x86_64")
         program = f"""
 import ctypes, sys
 sys.path.insert(0, {str(tools.HERE)!r})
@@ -145,7 +146,7 @@ for words in ((101, 0, 0, 0, 0), (310, 1, 0, 0, 0, 0, 0), (272, 0x10000000), (56
         self.assertEqual(done.stdout.splitlines(), ["-1 1"] * 4 + ["-1 38", "-1 1"], done.stderr)
 
     def test_works_under_the_profile(self):
-        """Scenario: the daemon with every optional part, and each command, with a real process, under the filter.
+        """Scenario: the daemon with every optional part and each command run with a real process under the filter.
         Guarantee: every command succeeds and shows the process."""
         try:
             ctypes.CDLL("libseccomp.so.2")
@@ -160,7 +161,7 @@ for words in ((101, 0, 0, 0, 0), (310, 1, 0, 0, 0, 0, 0), (272, 0x10000000), (56
                     self.assertNotIn("Operation not permitted", done.stderr)
 
     def test_calls_are_listed(self):
-        """Scenario: the same under strace. Guarantee: every call is in the file `calls`."""
+        """Scenario: the same programs run under strace. Guarantee: every call is in the file `calls`."""
         strace = tools.program("strace")
         named = sections()
         listed = named["traced"] | named["equivalents"] | named["no-such-call"]
@@ -171,7 +172,7 @@ for words in ((101, 0, 0, 0, 0), (310, 1, 0, 0, 0, 0, 0), (272, 0x10000000), (56
             for words, done, _ in commands(folder, running, before):
                 self.assertEqual(done.returncode, 0, f"{words}: {done.stderr[-500:]}")
             lines = [line for each in pathlib.Path(output).iterdir() for line in each.read_text(errors="replace").splitlines()]
-        # A thread that ends before strace has read its call is written as `???(`.
+        # A thread that exits before strace has read its system call is written as `???(`.
         used = {line.split()[1].split("(")[0] for line in lines if "(" in line and "<..." not in line and not line.split()[1].startswith(("+", "-"))}
         self.assertGreater(len(used), 50)
         self.assertEqual(used - listed - {"???"}, set())
@@ -179,8 +180,8 @@ for words in ((101, 0, 0, 0, 0), (310, 1, 0, 0, 0, 0, 0), (272, 0x10000000), (56
 
 class Container(unittest.TestCase):
     def test_runc(self):
-        """Scenario: runc starts gcwatch with the profile, the chart's two capabilities, no_new_privs and a read-only root, in the host's pid
-        namespace, and then a second command in the same container, as `kubectl exec` does.
+        """Scenario: runc starts gcwatch with the profile, the chart's two capabilities, no_new_privs and a read-only root in the host's pid
+        namespace, then a second command in the same container, like `kubectl exec`.
         Guarantee: the daemon attaches to a real process, and the command lists it."""
         import receivers
 
@@ -211,7 +212,7 @@ class Container(unittest.TestCase):
                     {"destination": "/proc", "type": "proc", "source": "proc"},
                     {"destination": "/run", "type": "tmpfs", "source": "tmpfs"},
                     {"destination": "/bundle", "type": "bind", "source": bundle, "options": read_only},
-                    # For a program that is not static.
+                    # Required if the program is not static.
                     *({"destination": path, "type": "bind", "source": path, "options": read_only} for path in ("/lib", "/lib64", "/usr") if os.path.exists(path)),
                 ],
                 "linux": {"namespaces": [{"type": "mount"}, {"type": "ipc"}, {"type": "uts"}], "seccomp": json.loads(PROFILE.read_text())},

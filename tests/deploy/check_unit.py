@@ -14,7 +14,7 @@ UNIT = tools.DEPLOY / "systemd" / "gcwatch.service"
 class Unit(unittest.TestCase):
     def test_verified(self):
         """Scenario: systemd-analyze verifies the unit with an existing program.
-        Guarantee: it reports no fault."""
+        Guarantee: systemd-analyze reports no fault."""
         analyze = tools.program("systemd-analyze")
         with tempfile.TemporaryDirectory(prefix="gcw-unit.") as folder:
             unit = pathlib.Path(folder) / UNIT.name

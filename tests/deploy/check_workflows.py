@@ -1,8 +1,8 @@
 """The files that GitHub reads: workflows, forms and the configuration of Dependabot; also the compose file of the quick
 start.
 
-A workflow is a list of commands of the repository, so these tests check each step: it is an action pinned by commit, or
-a program of the tree."""
+A workflow is a list of commands of the repository, so these tests check that each step is an action pinned by commit,
+or a program of the tree."""
 
 import json
 import os
@@ -40,7 +40,7 @@ class Workflows(unittest.TestCase):
 
     def test_actions_are_pinned(self):
         """Scenario: every action is inspected.
-        Guarantee: it is pinned by a full commit id followed by its version, with one version per action."""
+        Guarantee: each action is pinned by a full commit id followed by its version, with one version per action."""
         found = {}
         for path in WORKFLOWS:
             for line in path.read_text().splitlines():
@@ -52,7 +52,8 @@ class Workflows(unittest.TestCase):
 
     def test_steps_are_commands(self):
         """Scenario: every step is inspected.
-        Guarantee: it is a single command of an executable program of the tree, and contains no text from outside."""
+        Guarantee: each step is a single command of an executable program of the tree, and contains no text from
+        outside."""
         for where, step in self.steps():
             if "run" not in step:
                 continue
@@ -74,8 +75,8 @@ class Workflows(unittest.TestCase):
 
     def test_rights_are_few(self):
         """Scenario: the permissions of each workflow are read.
-        Guarantee: they allow only reading, and more only in the job that publishes; no key stays in a checkout; every
-        job has a time limit."""
+        Guarantee: the permissions allow only reading, and more only in the job that publishes; no key stays in a
+        checkout; every job has a time limit."""
         for path in WORKFLOWS:
             (workflow,) = tools.documents(path.read_text())
             self.assertEqual(workflow["permissions"], {"contents": "read"}, path.name)
@@ -116,8 +117,8 @@ class Workflows(unittest.TestCase):
 class Forms(unittest.TestCase):
     def test_issue_forms(self):
         """Scenario: the issue forms are read.
-        Guarantee: each has what GitHub requires: a name, a description, questions with distinct ids, and at least one
-        required question."""
+        Guarantee: each form has the parts that GitHub requires: a name, a description, questions with distinct ids, and
+        at least one required question."""
         forms = sorted(path for path in (GITHUB / "ISSUE_TEMPLATE").glob("*.yml") if path.name != "config.yml")
         self.assertGreaterEqual(len(forms), 3)
         for path in forms:
@@ -132,7 +133,7 @@ class Forms(unittest.TestCase):
 
     def test_dependabot(self):
         """Scenario: the folders of the Dependabot configuration are inspected.
-        Guarantee: each contains files of its ecosystem."""
+        Guarantee: each folder contains files of its ecosystem."""
         (document,) = tools.documents((GITHUB / "dependabot.yml").read_text())
         files = {"cargo": "Cargo.toml", "github-actions": ".github/workflows/*.yml", "docker": "*Containerfile", "docker-compose": "compose.yaml", "pip": "requirements.txt"}
         for update in document["updates"]:
@@ -145,7 +146,8 @@ class Compose(unittest.TestCase):
 
     def test_files(self):
         """Scenario: the mounts and build files of the compose file are inspected.
-        Guarantee: they exist and are mounted read-only; ports are published on loopback only; images have a version."""
+        Guarantee: the files exist, and mounts are read-only; ports are published on loopback only; images have a
+        version."""
         # Merge keys are part of the compose format.
         document = yaml.safe_load(self.FILE.read_text())
         for name, service in document["services"].items():
@@ -173,7 +175,7 @@ class Compose(unittest.TestCase):
 
     def test_prometheus(self):
         """Scenario: the Prometheus configuration is placed next to the rules, as in the mount.
-        Guarantee: promtool accepts it."""
+        Guarantee: promtool accepts the configuration."""
         promtool = tools.program("promtool")
         held = tempfile.TemporaryDirectory(prefix="gcw-compose.")
         self.addCleanup(held.cleanup)

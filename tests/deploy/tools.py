@@ -16,7 +16,7 @@ HERE = pathlib.Path(__file__).resolve().parent
 PROJECT = HERE.parents[1]
 DEPLOY = PROJECT / "deploy"
 CHART = DEPLOY / "helm" / "gcwatch"
-# For receivers, real processes and recordings.
+# The modules of tests/e2e provide receivers, real processes and recordings.
 sys.path.insert(0, str(PROJECT / "tests" / "e2e"))
 # Timeout for one run of a tool.
 PATIENCE = 600
@@ -48,7 +48,7 @@ def pins():
 
 
 def folder(name, pin):
-    """Returns the folder of a tool that tests/deploy/build provides."""
+    """Returns the folder of a tool that tests/deploy/build provides. Skips the test if the tool is missing."""
     made = cache() / f"{name}-{pins()[pin]}"
     if not (made / ".complete").exists():
         left_out(f"{name} {pins()[pin]} is missing: tests/deploy/build {name}")
@@ -56,7 +56,7 @@ def folder(name, pin):
 
 
 def program(name):
-    """Returns a program of the machine."""
+    """Returns the path of a program on PATH. Skips the test if the program is missing."""
     found = shutil.which(name)
     if not found:
         left_out(f"{name} is not on PATH")

@@ -34,7 +34,7 @@ def check_times(test, recording, gc, root, children, moved, context):
     test.assertLessEqual(root["start"], root["end"], context)
     if not gc["complete"]:
         return moved
-    # A part of a stop that was divided among several collections may be in pieces, whose durations add up.
+    # A part of a stop that was divided among several collections can be in pieces, whose durations add up.
     test.assertEqual(sum(span["end"] - span["start"] for span in pauses), gc["pause_ns"], context)
     if any(pause["shared_with"] for pause in gc["pauses"]):
         return moved
@@ -94,7 +94,7 @@ def check_links(test, recording, gc, root, roots, context):
 
 
 def check_counts(test, recording, points):
-    """Compares the newest points of dotnet.gc.collections: {generation: count}. A generation without collections may be
+    """Compares the newest points of dotnet.gc.collections: {generation: count}. A generation without collections can be
     absent."""
     test.assertEqual({name: count for name, count in points.items() if count}, recording.by_generation(), recording.name)
 

@@ -11,9 +11,9 @@ import process
 import receivers
 
 RECORDINGS = ["net10-steady", "net10-threads-server-datas", "net8-lohcompact"]
-# Recordings with alerts of each severity, with and without a group, and symptoms with causes and notes. They start with
-# a complete collection: rules that count wait for more collections after an incomplete one, which `analyze` knows from
-# the start.
+# Recordings with alerts of each severity, with and without a group, and symptoms with causes and notes. The recordings
+# start with a complete collection: after an incomplete collection, rules that count wait for more collections, but
+# `analyze` knows from the start that the collection is incomplete.
 SICK = ["net10b-pinlimit", "rules/net10-slowleak", "rules/net10-wedged", "rules/net8-lohoos", "rules/net8-many-threads"]
 # This rule holds at once and requests the allocating sites.
 RULE = """
@@ -100,7 +100,7 @@ class Collector(unittest.TestCase):
     def test_alerts(self):
         """Scenario: recordings of faulty processes are replayed.
         Guarantee: each alert that `analyze` reports arrives as a log record with its times, texts and severity, on the
-        span of the collection that started it. Incidents arrive as well, and nothing else does."""
+        span of the collection that started the alert. The only other records are incidents."""
         for name in SICK:
             with self.subTest(recording=name):
                 recording = gcwatch.Recording(name)
@@ -128,7 +128,8 @@ class Collector(unittest.TestCase):
                     record = told[rule, started, "firing"]
                     said = record["attributes"]
                     self.assertEqual(record["time"], gcwatch.unix_ns(started))
-                    # The alert at its start, and its last state.
+                    # The record describes the alert at its start, and `analyze` describes its last state, so the
+                    # figures differ.
                     self.assertEqual(without_figures(record["body"]), without_figures(anomaly["summary"]))
                     self.assertEqual(record["severity"], SEVERITIES[anomaly["severity"]])
                     self.assertEqual(said["gcwatch.rule.title"], anomaly["title"])
@@ -140,7 +141,7 @@ class Collector(unittest.TestCase):
         """Scenario: an incident of a real process requests the allocating sites, and profiles are exported over gRPC
         and HTTP.
         Guarantee: the Collector accepts the profile. The profile belongs to that process and names the incident, its
-        stacks have names, and its bytes match the runtime's samples."""
+        stacks have names, and its samples add up to more than 20 MB."""
         for protocol in ["grpc", "http/protobuf"]:
             with self.subTest(protocol=protocol), receivers.collector() as collector:
                 folder = collector.folder

@@ -68,7 +68,7 @@ class Jaeger(unittest.TestCase):
         said = self.check("http/protobuf", "svc8-workstation")
         self.assertIn("the receiver does not support metrics", said)
 
-    def test_a_pause_is_in_its_victims_trace(self):
+    def test_pause_is_in_trace_of_victim(self):
         """Scenario: a web service with the OpenTelemetry SDK, whose requests collect, and gcwatch, which reads the
         service, export to Jaeger.
         Guarantee: in the trace of a delayed request, the pause is a child of the request's own span, inside its time,

@@ -42,7 +42,8 @@ class Prometheus(unittest.TestCase):
                 OTEL_EXPORTER_OTLP_METRICS_ENDPOINT=f"http://127.0.0.1:{port}/api/v1/otlp/v1/metrics",
             )
             pauses = sorted(recording.pauses())
-            # The last points are slightly in the past, and the process of the recording has exited.
+            # The last points are slightly in the past, and the process of the recording has exited, so look back 5
+            # minutes.
             of = lambda expression: f"sum({expression.replace('X', f'last_over_time({PAUSES}[5m])')})"
             count = prometheus.await_true("pauses were there", lambda: number(port, of("histogram_count(X)")))
             self.assertEqual(count, len(pauses))
@@ -57,7 +58,8 @@ class Prometheus(unittest.TestCase):
 
     def test_scrape(self):
         """Scenario: Prometheus scrapes gcwatch run, which is attached to a real process at work.
-        Guarantee: PromQL returns the runtime's own counts, and the pauses match the runtime's clock."""
+        Guarantee: PromQL returns the runtime's own counts, and the sum of the pauses is near the pause time that the
+        runtime measured."""
         with receivers_folder() as folder, process.Workload(folder) as workload:
             (web,) = receivers.free_ports(1)
             with receivers.prometheus(scrape=f"127.0.0.1:{web}") as prometheus:

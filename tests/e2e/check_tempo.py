@@ -49,7 +49,7 @@ class Tempo(unittest.TestCase):
         Guarantee: Tempo returns every trace as over gRPC."""
         self.check("http/protobuf", "net10-steady")
 
-    def test_a_pause_is_in_its_victims_trace(self):
+    def test_pause_is_in_trace_of_victim(self):
         """Scenario: a web service with the OpenTelemetry SDK, whose requests collect, and gcwatch, which reads the
         service, export to Tempo.
         Guarantee: in the trace of a delayed request, the pause is a child of the request's own span, inside its time,

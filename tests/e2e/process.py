@@ -24,7 +24,7 @@ def fetched(name):
 
 class Workload:
     """The workload, which exits when its standard input ends. After .work(): .counts {gen0, gen1, gen2}, each without
-    older generations, and .pause in seconds.
+    the collections of older generations, and .pause in seconds.
 
     `variables`: additional or overriding environment variables."""
 
@@ -57,7 +57,7 @@ class Workload:
         self.child.stdin.write(b"go\n")
         _, _, gen0, gen1, gen2, pause = self._await("done").split()
         gen0, gen1, gen2 = int(gen0), int(gen1), int(gen2)
-        # The runtime counts a collection in its own generation and in all younger ones.
+        # The runtime counts a collection in its own generation and in all younger generations.
         self.counts = {"gen0": gen0 - gen1, "gen1": gen1 - gen2, "gen2": gen2}
         self.pause = int(pause) / 1e6
 
@@ -92,7 +92,7 @@ class Workload:
 
 
 def known(folder, program, *arguments, **variables):
-    """Starts a program of the cache of runtimes, which is stopped at the end of the check."""
+    """Starts a program of the cache of runtimes, and waits until it is ready. The caller stops the program."""
     import receivers
 
     command = [fetched(f"{ASP_RUNTIME}/run"), fetched(f"known/{program}"), *arguments]

@@ -131,7 +131,7 @@ def _listens(port):
 
 
 def collector():
-    """OpenTelemetry Collector: .grpc, .http; a file for each signal in .folder, complete after the Collector was
+    """OpenTelemetry Collector: ports grpc, http; a file for each signal in .folder, complete after the Collector was
     stopped."""
     grpc, http = ports = free_ports(2)
 
@@ -163,7 +163,7 @@ service:
 
 
 def jaeger():
-    """Jaeger 2 with its storage in memory: ports grpc, http, query."""
+    """Jaeger 2 with its storage in memory: ports grpc, http, query, and query over gRPC."""
     grpc, http, query, query_grpc = ports = free_ports(4)
 
     def write_config(folder):
@@ -222,7 +222,7 @@ otlp: {{promote_resource_attributes: [service.name, process.pid]}}
 
 
 def tempo():
-    """Tempo with its storage in a folder: ports grpc, http, query."""
+    """Tempo with its storage in a folder: ports grpc, http, query, and two internal ports."""
     grpc, http, query, internal, gossip = ports = free_ports(5)
 
     def write_config(folder):

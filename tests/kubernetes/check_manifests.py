@@ -32,7 +32,7 @@ class Manifests(unittest.TestCase):
         count = 0
         for place, text in made.items():
             for document in tools.documents(text):
-                # Its definition belongs to the Prometheus Operator, which is not installed here.
+                # The definition of this kind belongs to the Prometheus Operator, which is not installed here.
                 if document["apiVersion"].startswith("monitoring.coreos.com/"):
                     continue
                 with self.subTest(place=place, kind=document["kind"], name=document["metadata"]["name"]):
@@ -47,10 +47,10 @@ class Manifests(unittest.TestCase):
         self.assertGreater(count, 25)
         print(f"{count} objects of {len(made)} renderings taken", end=" ", flush=True)
 
-    def test_the_rights_are_those_and_no_more(self):
+    def test_rights_are_exactly_documented(self):
         """Scenario: the rights of the installed service account are compared with an account without roles.
-        Guarantee: it may additionally list and watch pods; the API server refuses everything else, including reading a
-        single pod."""
+        Guarantee: the account may additionally list and watch pods; the API server refuses everything else, including
+        reading a single pod."""
         rules = {}
         self.cluster.namespace("bare")
         for namespace, account in (("gcwatch", "gcwatch"), ("bare", "default")):
@@ -100,17 +100,18 @@ class Manifests(unittest.TestCase):
         foreign = pod(good["spec"]["containers"][0]["image"], initContainers=[{"name": "other", "image": "registry.example/other:1"}])
         self.assertIn("gcwatch-images", self.refused(403, "POST", at, foreign))
 
-    def test_the_pod_needs_the_level_that_the_docs_say(self):
+    def test_pod_security_level_is_documented(self):
         """Scenario: the DaemonSet's pod is created in the installed namespace and in namespaces of each level of pod
         security.
-        Guarantee: only `privileged` admits it, and the refusal names exactly what docs/security.md names."""
+        Guarantee: only `privileged` admits the pod, and each refusal names hostPID and SYS_PTRACE, like
+        docs/security.md."""
         (daemon,) = (each for each in tools.documents(tools.kustomized("overlays/plain")) if each["kind"] == "DaemonSet")
         pod = daemon["spec"]["template"]
         pod["metadata"]["name"] = "gcwatch-1"
         trial = "pods?fieldValidation=Strict&dryRun=All"
         taken = self.cluster.ask("POST", f"/api/v1/namespaces/gcwatch/{trial}", pod)
         mounts = taken["spec"]["containers"][0]["volumeMounts"]
-        # The path at which gcwatch looks for its token.
+        # The path of the token that gcwatch reads.
         self.assertIn("/var/run/secrets/kubernetes.io/serviceaccount", [mount["mountPath"] for mount in mounts])
         pod["spec"].update(serviceAccountName="default")
         for level in ("baseline", "restricted"):

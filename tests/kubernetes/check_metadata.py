@@ -1,4 +1,4 @@
-"""The metadata of pods from a real API server: a real .NET process in the control group of a pod's container, and gcwatch as in a pod."""
+"""Pod metadata from a real API server: a real .NET process in the control group of a pod's container, and gcwatch as in a pod."""
 
 import contextlib
 import functools
@@ -24,12 +24,12 @@ import yaml
 
 NODE, OTHER = "node-a.example", "node-b.example"
 ACCOUNT = "system:serviceaccount:gcwatch:gcwatch"
-# Pods of the node that have no .NET process: with them a list has more than one page.
+# Number of pods on the node without a .NET process, so that a list has more than one page.
 FILLERS = 230
-# Waits for a connection that broke, with pauses of up to a minute in between.
+# Maximum wait for a broken connection, in seconds. The pauses between attempts last up to one minute.
 PATIENCE = 180
-# Where the token, the certificates and the namespace of a pod's account are. Nothing of it may be left on the machine: a file system
-# over it that only gcwatch sees.
+# Mounts the token, the certificates and the namespace of a pod's account. The mount is in a file system that only gcwatch sees, so that
+# no file remains on the machine.
 IN_A_POD = """
 set -e
 run=$(readlink -f /var/run)
@@ -42,7 +42,8 @@ exec "$@"
 
 
 class Groups:
-    """The control groups of a container as containerd and systemd name them, of version 1 or 2; removed at the end."""
+    """Control groups of a container, version 1 or 2, with the names that containerd and systemd give. `remove` deletes
+    them."""
 
     def __init__(self, uid, container):
         root = pathlib.Path("/sys/fs/cgroup")
@@ -64,7 +65,7 @@ class Groups:
                     try:
                         each.rmdir()
                     except OSError:
-                        # A process that has just ended may still be in it.
+                        # A process that has just exited can still be in the group.
                         if time.monotonic() > until:
                             return
                         time.sleep(0.05)
@@ -90,7 +91,7 @@ class Metadata(unittest.TestCase):
         self.stack.callback(functools.partial(shutil.rmtree, self.folder, ignore_errors=True))
 
     def make_pods(self):
-        """A deployment's pod with two containers on the node, others beside it, and one on another node."""
+        """Creates a pod of a deployment with two containers on the node, other pods on the same node, and one on another node."""
         api = self.cluster
         api.namespace("shop")
         labels = {"app": "web", "team": "blue"}
@@ -109,16 +110,16 @@ class Metadata(unittest.TestCase):
         api.create("/api/v1/namespaces/shop/pods", pod("elsewhere", OTHER, {"main": "filler"}))
 
     def start_process(self):
-        """A real .NET process in the control group of the container `web`."""
+        """Starts a real .NET process in the control group of the container `web`."""
         self.container = secrets.token_hex(32)
         self.groups = Groups(self.pod["metadata"]["uid"], self.container)
         self.stack.callback(self.groups.remove)
-        # Who it is comes from Kubernetes: an empty variable is none.
+        # The service name comes from Kubernetes, because an empty variable does not count.
         self.workload = self.stack.enter_context(process.Workload(self.folder, OTEL_SERVICE_NAME=""))
         self.groups.take(self.workload.pid)
 
     def start_gcwatch(self, endpoint=None, token=None, events=False, **more):
-        """As the manifests have it: a service account's token, the node's name, the API server's address."""
+        """Starts gcwatch as the manifests do: with a service account's token, the node's name, and the API server's address."""
         self.account = self.folder / "account"
         self.account.mkdir()
         (self.account / "token").write_text(token or self.cluster.token("gcwatch", "gcwatch"))
@@ -150,12 +151,12 @@ class Metadata(unittest.TestCase):
         return receivers.get(f"{self.url}/metrics")[1].decode()
 
     def own(self, name):
-        """A metric of gcwatch's own that has no attributes; None before it is there."""
+        """Returns the value of one of gcwatch's own metrics without attributes, or None if it does not exist yet."""
         found = re.search(rf"^gcwatch_kubernetes_{name}(?:_ratio)?(?:\{{[^}}]*\}})? (\S+)$", self.metrics(), re.MULTILINE)
         return found and float(found[1])
 
     def told(self):
-        """The process's whole resource, as Prometheus gets it."""
+        """Returns the complete resource of the process, as Prometheus gets it."""
         for line in self.metrics().splitlines():
             labels = dict(re.findall(r'(\w+)="([^"]*)"', line)) if line.startswith("target_info{") else {}
             if labels.get("process_pid") == str(self.workload.pid):
@@ -163,26 +164,27 @@ class Metadata(unittest.TestCase):
         return {}
 
     def await_told(self, **expected):
-        """Waits until the process is told with these; None: without."""
+        """Waits until the resource has these attributes; None means that the attribute is absent."""
         try:
             return self.gcwatch.await_true(
-                f"{expected} was told",
+                f"the resource has {expected}",
                 lambda: (told := self.told()) and {name: told.get(name) for name in expected} == expected and told,
                 PATIENCE,
             )
         except AssertionError as error:
-            raise AssertionError(f"{error}\ntold is {self.told()}") from None
+            raise AssertionError(f"{error}\nthe resource is {self.told()}") from None
 
     def await_own(self, name, value):
-        self.gcwatch.await_true(f"gcwatch_kubernetes_{name} was {value}", lambda: self.own(name) == value, PATIENCE)
+        self.gcwatch.await_true(f"gcwatch_kubernetes_{name} is {value}", lambda: self.own(name) == value, PATIENCE)
 
     def label(self, team):
         self.cluster.patch(self.path, {"metadata": {"labels": {"team": team}}})
 
-    def test_the_whole_life(self):
-        """Scenario: a pod that gets its status late, and another label; the API server is killed, ended in order, and comes back having
-        forgotten the version that gcwatch knew; the pod goes. Guarantee: what is told is what the API server says, what was known last stays while
-        it is away, every change reaches what is told from then on, and nothing was asked for but the pods of the node."""
+    def test_pod_life_cycle(self):
+        """Scenario: a pod gets its status late, and its label changes. The API server is killed, then shut down, then returns without the
+        resource version that gcwatch knows. Finally the pod is deleted.
+        Guarantee: the resource matches the API server. The last known attributes stay while the server is unavailable, later exports contain
+        every change, and gcwatch requests nothing except the pods of the node."""
         collector = None
         if receivers.binary("collector", "otelcol"):
             collector = self.stack.enter_context(receivers.collector())
@@ -191,7 +193,7 @@ class Metadata(unittest.TestCase):
         self.start_gcwatch(collector and f"http://127.0.0.1:{collector.ports[0]}")
         said = lambda text: print(text, end="; ", flush=True)
 
-        # Before the kubelet wrote a status the pod is known by its uid alone: which of two containers it is, is not.
+        # Before the kubelet writes a status, the pod is only known by its uid, and its container is unknown.
         uid = self.pod["metadata"]["uid"]
         known = {
             "container_id": self.container,
@@ -209,7 +211,7 @@ class Metadata(unittest.TestCase):
         told = self.await_told(**known)
         self.assertNotIn("k8s_container_name", told)
         self.await_own("pods", FILLERS + 1)
-        said("the pod is told")
+        said("the resource has the pod")
 
         state = {"running": {"startedAt": "2026-01-01T00:00:00Z"}}
         status = {"restartCount": 0, "ready": True, "state": state, "imageID": "sha256:0"}
@@ -220,7 +222,7 @@ class Metadata(unittest.TestCase):
         self.cluster.patch(f"{self.path}/status", {"status": {"phase": "Running", "containerStatuses": statuses}})
         image = {"k8s_container_name": "web", "container_image_name": "registry.example:5000/shop/web", "service_version": "1.2.3"}
         self.await_told(**known, **image)
-        said("its container, once there is a status")
+        said("the container is known after the status")
 
         self.label("green")
         known["k8s_pod_label_team"] = "green"
@@ -231,7 +233,7 @@ class Metadata(unittest.TestCase):
         self.workload.work()
         if collector:
             self.check_spans(collector, known | image)
-            said("a changed label, in spans too")
+            said("a changed label is in spans, too")
 
         for away, how in ((self.cluster.kill_api, "killed"), (self.cluster.stop_api, "ended")):
             away()
@@ -244,7 +246,7 @@ class Metadata(unittest.TestCase):
             self.await_own("current", 1)
             said(f"the API server {how} and started again")
 
-        # gcwatch stands still while the pod changes, without a connection that would hold the changes for it, and its version is forgotten.
+        # gcwatch is suspended while the pod changes. No connection buffers the changes, and the server forgets the resource version.
         lists = self.own("lists_total")
         self.gcwatch.child.send_signal(signal.SIGSTOP)
         self.cluster.kill_api()
@@ -259,7 +261,7 @@ class Metadata(unittest.TestCase):
         self.await_told(**known, **image)
         self.await_own("current", 1)
         self.assertEqual(self.own("lists_total"), lists + 1)
-        said("a version that was forgotten is listed anew")
+        said("pods are listed again after a forgotten version")
 
         self.cluster.ask("DELETE", f"{self.path}?gracePeriodSeconds=0")
         self.await_own("pods", FILLERS)
@@ -268,13 +270,13 @@ class Metadata(unittest.TestCase):
         log = self.gcwatch.log.read_text()
         self.assertNotIn(" ERROR ", log)
         self.assertLessEqual(log.count("is not current"), 2 * 3, log)
-        said("the pod is gone")
+        said("the pod is deleted")
         self.check_requests(int(lists) + 1, said)
 
     def check_spans(self, collector, known):
-        """The spans of collections after the change have all of it in their resource."""
+        """Asserts that spans of collections after the change have the complete metadata in their resource."""
         names = {name: name.replace("_", ".") for name in known}
-        # Two names of Prometheus are not to be read back so simply.
+        # Two names cannot be converted back from Prometheus in this way.
         names.update(k8s_pod_label_team="k8s.pod.label.team", k8s_pod_annotation_example_com_change="k8s.pod.annotation.example.com/change")
         expected = {names[name]: value for name, value in known.items() if name != "job"} | {"service.namespace": "shop"}
 
@@ -285,12 +287,12 @@ class Metadata(unittest.TestCase):
                 found = [span["resource"] for line in lines for span in otlp.spans(json.loads(line)["resourceSpans"])]
                 return found[-1] if found else None
 
-        resource = collector.await_true("it had spans", newest)
+        resource = collector.await_true("the collector has spans", newest)
         self.assertEqual({name: resource.get(name) for name in expected}, expected)
         self.assertEqual(resource.get("container.image.tags"), ["1.2.3"])
 
     def check_requests(self, lists, said):
-        """What the API server's audit log has of gcwatch."""
+        """Checks gcwatch's requests in the audit log of the API server."""
         requests = self.cluster.requests_of(ACCOUNT)
         self.assertGreater(len(requests), 5)
         for request in requests:
@@ -302,10 +304,10 @@ class Metadata(unittest.TestCase):
         said(f"{len(requests)} requests, all of them lists and watches of the node's pods")
 
     def test_events_on_the_pod(self):
-        """Scenario: events are on, first without the right to create them, then with the right that the manifests' component has; the process of a
-        pod has an incident, and ends. Another process has an incident before the right is there.
-        Guarantee: without the right nothing is created, the log says which right is missing, and the event is counted as dropped; with it, `kubectl
-        describe pod` has what it needs: the pod's UID, a reason, the figures, a source; gcwatch asked for nothing else."""
+        """Scenario: events are enabled, first without the right to create them, then with the right of the manifests' component. The process of
+        a pod has an incident before the right is granted, and exits afterwards. Another process then has an incident.
+        Guarantee: without the right, no event is created, the log names the missing right, and the event is counted as dropped. With the right,
+        the event has the fields for `kubectl describe pod`: the pod's UID, a reason, the figures, a source. gcwatch requests nothing else."""
         api = self.cluster
         self.make_pods()
         self.start_process()
@@ -316,7 +318,7 @@ class Metadata(unittest.TestCase):
         self.workload.work()
         outcome = lambda name: re.search(rf'^gcwatch_kubernetes_events_total{{[^}}]*"{name}"}} (\S+)$', self.metrics(), re.MULTILINE)
         counted = lambda name, value: lambda: (found := outcome(name)) and float(found[1]) == value
-        self.gcwatch.await_true("an event was dropped", counted("dropped", 1), PATIENCE)
+        self.gcwatch.await_true("an event is dropped", counted("dropped", 1), PATIENCE)
         self.assertIn("the service account needs `create` of `events`", self.gcwatch.log.read_text())
         listed = lambda: api.ask("GET", "/api/v1/namespaces/shop/events")["items"]
         self.assertEqual(listed(), [])
@@ -327,13 +329,13 @@ class Metadata(unittest.TestCase):
         self.assertIn({"apiGroups": [""], "resources": ["events"], "verbs": ["create"]}, role["rules"])
         api.patch("/apis/rbac.authorization.k8s.io/v1/clusterroles/gcwatch", {"rules": role["rules"]})
         self.workload.end()
-        self.gcwatch.await_true("an event was created", counted("created", 1), PATIENCE)
+        self.gcwatch.await_true("an event is created", counted("created", 1), PATIENCE)
         (event,) = listed()
         uid = self.pod["metadata"]["uid"]
         self.assertEqual((event["involvedObject"]["kind"], event["involvedObject"]["uid"]), ("Pod", uid))
         self.assertEqual((event["reason"], event["type"], event["source"]), ("GcIncidentEnded", "Normal", {"component": "gcwatch", "host": NODE}))
         self.assertIn("Any (test.any): A collection", event["message"])
-        # As `kubectl describe pod` asks.
+        # The query of `kubectl describe pod`.
         described = api.ask("GET", f"/api/v1/namespaces/shop/events?fieldSelector=involvedObject.uid%3D{uid}")["items"]
         self.assertEqual([each["metadata"]["name"] for each in described], [event["metadata"]["name"]])
 
@@ -342,36 +344,36 @@ class Metadata(unittest.TestCase):
         self.workload = second
         self.await_told(k8s_pod_name="web-6b7f9c8d5-x2x4z")
         second.work()
-        self.gcwatch.await_true("another event was created", counted("created", 2), PATIENCE)
+        self.gcwatch.await_true("another event is created", counted("created", 2), PATIENCE)
         (began,) = [each for each in listed() if each["reason"] == "GcIncident"]
         self.assertEqual((began["type"], began["involvedObject"]["name"]), ("Warning", "web-6b7f9c8d5-x2x4z"))
         asked = {(request["verb"], request["objectRef"]["resource"]) for request in api.requests_of(ACCOUNT)}
         self.assertEqual(asked, {("list", "pods"), ("watch", "pods"), ("create", "events")})
 
-    def test_a_token_that_is_replaced(self):
-        """Scenario: the API server no longer takes the token that gcwatch began with, and the kubelet puts a new one into its place.
-        Guarantee: what is known stays; the new token is used without a restart."""
+    def test_replaced_token(self):
+        """Scenario: the API server no longer accepts gcwatch's first token, and the kubelet replaces the token.
+        Guarantee: the known metadata stays, and gcwatch uses the new token without a restart."""
         api = self.cluster
         self.make_pods()
         self.start_process()
-        # A token is good for as long as what it is bound to is there.
+        # A token is valid as long as its bound object exists.
         secret = api.create("/api/v1/namespaces/gcwatch/secrets", {"metadata": {"name": "bound"}})
         bound = {"apiVersion": "v1", "kind": "Secret", "name": "bound", "uid": secret["metadata"]["uid"]}
         self.start_gcwatch(token=api.token("gcwatch", "gcwatch", boundObjectRef=bound))
         known = {"k8s_pod_name": "web-6b7f9c8d5-x2x4z", "k8s_deployment_name": "web"}
         self.await_told(**known, k8s_pod_label_team="blue")
         api.ask("DELETE", "/api/v1/namespaces/gcwatch/secrets/bound")
-        # A watch that has begun goes on: who asks is looked at when it begins.
+        # An existing watch continues, because the token is only checked when a watch starts.
         api.stop_api()
         api.start_api()
         self.label("green")
         self.await_own("current", 0)
-        self.gcwatch.await_true("it said why", lambda: "401" in self.gcwatch.log.read_text(), PATIENCE)
+        self.gcwatch.await_true("the log states the reason", lambda: "401" in self.gcwatch.log.read_text(), PATIENCE)
         self.await_told(**known, k8s_pod_label_team="blue")
         new = self.account / "new"
         new.write_text(api.token("gcwatch", "gcwatch"))
         new.rename(self.account / "token")
-        # The token is read before each request; the pause after failures may have grown to a minute.
+        # The token is read before each request; the pause after failures can have grown to a minute.
         self.await_told(**known, k8s_pod_label_team="green")
         self.await_own("current", 1)
 

@@ -165,7 +165,7 @@ class Cluster:
         return self.create(f"/api/v1/namespaces/{namespace}/serviceaccounts/{account}/token", request)["status"]["token"]
 
     def forget(self):
-        """Compacts etcd to the newest versions, which it does by itself every five minutes."""
+        """Compacts etcd to the newest versions, which otherwise happens every five minutes."""
         status = json.loads(self._etcd("/v3/maintenance/status", {}))
         self._etcd("/v3/kv/compaction", {"revision": status["header"]["revision"], "physical": True})
 
@@ -176,7 +176,7 @@ class Cluster:
 
     def requests_of(self, user):
         """Returns the requests of a user in the audit log."""
-        # The last line may be incomplete.
+        # The last line can be incomplete.
         lines = [line for line in (self.folder / "audit.log").read_text().splitlines(keepends=True) if line.endswith("\n")]
         events = map(json.loads, lines)
         return [event for event in events if event["user"].get("username") == user]

@@ -1,4 +1,5 @@
-"""Another tool that uses a process, as bytes on its diagnostics socket: a counters session, or five heap dumps.
+"""Acts like another tool on a process: sends the bytes of a counters session or of five heap dumps to its diagnostics
+socket.
 
     beside.py counters|gcdump PID SECONDS FOLDER_OF_ITS_SOCKET
 """
@@ -10,7 +11,8 @@ import sys
 import threading
 import time
 
-# Microsoft-Windows-DotNETRuntime: GC, GCHeapDump, GCHeapCollect, Type, the keywords of dotnet-gcdump.
+# Keywords of Microsoft-Windows-DotNETRuntime that dotnet-gcdump requests, among them GC, GCHeapDump, GCHeapCollect and
+# Type.
 HEAP_DUMP = 0x1980009
 
 
@@ -19,7 +21,7 @@ def text(words):
 
 
 def command(address, number, payload):
-    """Sends a command of EventPipe (set 2) and returns its answer; the connection stays open."""
+    """Sends a command of EventPipe (set 2). Returns the connection, which stays open, and the body of the answer."""
     connection = socket.socket(socket.AF_UNIX)
     connection.connect(address)
     connection.sendall(b"DOTNET_IPC_V1\0" + struct.pack("<HBBH", 20 + len(payload), 2, number, 0) + payload)
@@ -29,7 +31,7 @@ def command(address, number, payload):
 
 
 def session(address, megabytes, provider, keywords, level, arguments, seconds):
-    """Runs one session and reads it to its end."""
+    """Runs one session for `seconds` and reads its stream to the end."""
     what = struct.pack("<QI", keywords, level) + text(provider) + (text(arguments) if arguments else struct.pack("<I", 0))
     connection, body = command(address, 3, struct.pack("<IIBI", megabytes, 1, 0, 1) + what)
     stop = threading.Timer(seconds, lambda: command(address, 1, body[:8]))

@@ -1,4 +1,4 @@
-//! A real Alertmanager between gcwatch and a webhook: how it handles the alerts.
+//! Delivery of alerts through a real Alertmanager, which notifies a webhook.
 
 use std::collections::BTreeSet;
 use std::io::{BufRead as _, BufReader};
@@ -9,9 +9,9 @@ use std::time::Duration;
 use config::options::Options;
 use config::options::RuleSources;
 use delivery::alerts::settings::{AlertSettings as Alerts, Alertmanager as AlertmanagerSettings, Links, Webhook};
-use gc_rules::rule::Severity;
 use gcwatch::daemon::Services;
 use gcwatch::pipeline::{Clock, PipelineSettings};
+use rule_engine::rule::Severity;
 use serde_json::Value;
 use tempfile::TempDir;
 
@@ -20,7 +20,7 @@ use test_support::harness::{Missing, Tests, unless_skipped};
 use test_support::program::{gcwatch, written};
 use test_support::receiver::{self, LONG, Receiver};
 use test_support::replay::{FULL, play, process};
-use test_support::target::Running;
+use test_support::target::RunningProcess;
 
 pub(crate) fn tests(tests: &mut Tests) {
     add_tests!(
@@ -30,17 +30,18 @@ pub(crate) fn tests(tests: &mut Tests) {
     );
 }
 
-/// Interval between notifications to the Alertmanager, which considers an alert resolved after four intervals.
+/// Interval between two requests with the same alert. The Alertmanager resolves an alert that is not updated for four
+/// intervals.
 const RESEND: Duration = Duration::from_secs(1);
 
 struct Alertmanager {
-    _child: Running,
+    _child: RunningProcess,
     url: String,
     _folder: TempDir,
 }
 
 impl Alertmanager {
-    /// Returns the folder of the Alertmanager after fetching it.
+    /// Fetches the Alertmanager unless it is already in the cache. Returns the folder of the program.
     fn program() -> Result<PathBuf, Missing> {
         unless_skipped("alertmanager")?;
         let fetched = Command::new(test_support::repository("tests/alertmanager/fetch"))
@@ -53,12 +54,13 @@ impl Alertmanager {
         Ok(PathBuf::from(String::from_utf8(fetched.stdout).unwrap().trim()))
     }
 
-    /// Starts an Alertmanager with this webhook on a free port.
+    /// Starts an Alertmanager on a free port. The Alertmanager notifies `webhook`.
     fn start(webhook: &str) -> Self {
         Self::start_with(webhook, "50ms")
     }
 
-    /// Like [`start`](Self::start), with the time for which the Alertmanager waits before it notifies of an alert.
+    /// Like [`start`](Self::start), but the Alertmanager waits for `group_wait` before it sends its first notification
+    /// about an alert.
     fn start_with(webhook: &str, group_wait: &str) -> Self {
         let program = Self::program().unwrap();
         let folder = TempDir::new().unwrap();
@@ -69,7 +71,7 @@ impl Alertmanager {
         );
         std::fs::write(&config, text).unwrap();
         let mut child = Command::new("./alertmanager")
-            // The folder of its template.
+            // The Alertmanager looks for its templates in the working directory (see `tests/alertmanager/fetch`).
             .current_dir(program)
             .arg(format!("--config.file={}", config.display()))
             .arg(format!("--storage.path={}", folder.path().join("state").display()))
@@ -91,10 +93,10 @@ impl Alertmanager {
             address.filter(|address| address.starts_with("127.0.0.1:"))
         });
         let address = address.unwrap_or_else(|| panic!("the Alertmanager listens:\n{all}"));
-        // Read its output continuously, because a full pipe would block the Alertmanager.
+        // The thread reads the output continuously, because a full pipe would block the Alertmanager.
         std::thread::spawn(move || said.for_each(drop));
         Self {
-            _child: Running(child),
+            _child: RunningProcess(child),
             url: format!("http://{address}"),
             _folder: folder,
         }
@@ -105,9 +107,10 @@ fn keys(value: &Value) -> BTreeSet<&String> {
     value.as_object().unwrap().keys().collect()
 }
 
-/// Scenario: `gcwatch alerts test` runs with an Alertmanager whose route waits before it notifies, and with a webhook.
-/// Guarantee: both accept the test alert. The Alertmanager notifies its own receiver that the alert fires, although the
-/// command has exited by then, and later that it is resolved; the webhook gets the start and the end.
+/// Scenario: `gcwatch alerts test` sends a test alert to a webhook and to an Alertmanager, which waits 1 s before it
+/// sends a notification.
+/// Guarantee: both receivers accept the test alert. The webhook gets the start and the end of the alert. The
+/// Alertmanager notifies its own webhook that the alert fires, and later that the alert is resolved.
 #[tokio::main(flavor = "current_thread")]
 async fn receiver_test_reaches_webhook_of_alertmanager() {
     let (mut by_alertmanager, mut by_gcwatch) = (Receiver::start().await, Receiver::start().await);
@@ -137,11 +140,10 @@ async fn receiver_test_reaches_webhook_of_alertmanager() {
     assert_eq!(said.matches("\"accepted\":true").count(), 2, "{said}");
 }
 
-/// Scenario: a rule fires on a process in the daemon's pipeline, its alert is sent repeatedly, and it ends when the
-/// rules are removed; the Alertmanager notifies one webhook, and gcwatch notifies another.
-/// Guarantee: the Alertmanager sends exactly one notification that the alert fires and one that it is resolved. It
-/// identifies the alert by the labels and the fingerprint that gcwatch reports, and both webhook formats have the same
-/// keys.
+/// Scenario: a rule fires on a process in the daemon's pipeline. gcwatch sends the alert repeatedly, until the rules
+/// are removed. The Alertmanager notifies one webhook, and gcwatch notifies another webhook.
+/// Guarantee: the Alertmanager sends exactly one notification that the alert fires, and one that the alert is resolved.
+/// The two webhooks receive the same keys, labels, annotations, start time, fingerprint and links of the alert.
 #[tokio::main(flavor = "current_thread")]
 async fn alert_fires_once_and_resolves() {
     let (mut by_alertmanager, mut by_gcwatch) = (Receiver::start().await, Receiver::start().await);
@@ -197,17 +199,18 @@ async fn alert_fires_once_and_resolves() {
     assert_eq!(theirs["labels"]["alertname"], "test.full");
     assert_eq!((keys(&fired), keys(theirs)), (keys(&own), keys(ours)));
     assert_eq!(fired["version"], own["version"]);
-    assert_eq!(theirs["endsAt"], ours["endsAt"], "both have no end");
+    assert_eq!(theirs["endsAt"], ours["endsAt"], "neither alert has an end");
     assert_eq!(fired["groupLabels"], own["groupLabels"]);
     assert_eq!(fired["groupKey"], own["groupKey"]);
 
-    // Wait until the alert was sent five more times, which exceeds the end given in the first request.
+    // The test waits until gcwatch has sent six requests. The end time in the first request has then passed, so the
+    // Alertmanager would have resolved the alert without the later requests.
     let sent = async |count: u64| {
         let waited = tokio::time::timeout(LONG, services.notifier.until(|all| all[0].1.sent >= count));
         waited.await.expect("the alert is sent again");
     };
     sent(6).await;
-    assert!(by_alertmanager.try_next().is_none(), "one notification per alert");
+    assert!(by_alertmanager.try_next().is_none(), "one firing notification");
     let rules = std::sync::Arc::default();
     services.pipeline.set_rules(rules, targets::clocks().moment());
     let resolved: Value = serde_json::from_slice(&by_alertmanager.next().await.body).unwrap();
@@ -219,7 +222,7 @@ async fn alert_fires_once_and_resolves() {
     assert_eq!(resolved["alerts"][0]["labels"], theirs["labels"]);
     assert_eq!(resolved["alerts"][0]["endsAt"], own["alerts"][0]["endsAt"]);
     sent(services.notifier.stats()[0].1.sent + 2).await;
-    assert!(by_alertmanager.try_next().is_none(), "one notification per end");
+    assert!(by_alertmanager.try_next().is_none(), "one resolved notification");
     let failures: u64 = services.notifier.stats()[0]
         .1
         .failures()

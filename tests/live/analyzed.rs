@@ -10,9 +10,10 @@ use serde_json::Value;
 use test_support::program::{command, records};
 use test_support::target::Tick;
 
-/// A recording, read by `analyze` and `events`.
+/// The parts of a recording that the tests need, from the output of `analyze` and `events`.
 ///
-/// Contains the first event of each name, because a recording may have a million events, and all events of
+/// A recording can have a million events. Therefore, `events` contains only the first event of each name, and all
+/// events of
 /// [`NAMED_INSIDE`].
 pub(crate) struct Analyzed {
     pub(crate) gcs: Vec<Value>,
@@ -57,7 +58,7 @@ fn first_events(file: &str) -> Vec<Value> {
         if !line.starts_with("{\"kind\":\"event\",") {
             continue;
         }
-        // Skip events without a name, because no test needs them.
+        // No test needs events without a name.
         let Some((_, rest)) = line.split_once("\"name\":\"") else {
             continue;
         };
@@ -75,7 +76,7 @@ impl Analyzed {
         self.events.iter().any(|event| event["name"] == name)
     }
 
-    /// Version of an event; `None` if the recording has no such event.
+    /// Returns the version of an event, or `None` if the recording has no such event.
     pub(crate) fn version_of(&self, name: &str) -> Option<u64> {
         self.events.iter().find(|event| event["name"] == name)?["version"].as_u64()
     }
@@ -130,14 +131,14 @@ impl Analyzed {
         }
     }
 
-    /// Asserts that the process counted as many collections as were recorded between two of its prints, and about the
-    /// same total pause.
+    /// Asserts that the figures that the process printed agree with the recording: about the same number of collections
+    /// and about the same total pause between two prints.
     ///
-    /// A print is not atomic, because its thread may lose the CPU between reading the clock and the counters.
-    /// Therefore, either of the first two prints and either of the last two prints may match; events lost between them
-    /// would make all combinations fail.
+    /// A print is not atomic, because its thread can lose the CPU between reading the clock and the counters.
+    /// Therefore, the assertion compares each of the first two prints with each of the last two, and requires only one
+    /// match. Events lost between the prints would make all combinations fail.
     pub(crate) fn assert_agrees_with(&self, ticks: &[Tick], context: &str) {
-        // .NET Core 3.1 may enable GCStart later than other events; the suspension then gives the time.
+        // .NET Core 3.1 can enable GCStart later than other events. In this case, the suspension gives the start time.
         let began = |gc: &Value| {
             gc["start_offset_ns"]
                 .as_i64()
@@ -171,8 +172,8 @@ impl Analyzed {
         panic!("{context}: {} ticks in the recording: {apart:#?}", within.len());
     }
 
-    /// Compares two prints. `starts` has the start and generation of each collection. The error contains the recorded
-    /// and the counted figures.
+    /// Compares two prints of the process with the recording. `starts` has the start and generation of each collection.
+    /// The error contains the recorded and the counted figures.
     fn agrees_between(&self, starts: &[(i64, i64)], first: &Tick, last: &Tick) -> Result<(), String> {
         let sync = self.sync_ticks();
         for generation in 0..3 {
@@ -181,7 +182,7 @@ impl Analyzed {
                 .filter(|(at, of)| *of >= generation && *at > first.at - sync && *at <= last.at - sync)
                 .count() as i64;
             let counted = last.counts[generation as usize] - first.counts[generation as usize];
-            // Collections close to either time may be counted on either side.
+            // The process can have counted a collection close to a print before or after this print.
             let about = |at: i64| {
                 [first.at, last.at]
                     .iter()
@@ -208,8 +209,8 @@ impl Analyzed {
             let longest = pauses.iter().copied().max().unwrap_or(0);
             let counted = (after - before) * 1000;
             if counted > 100_000_000 {
-                // A pause close to either time may also be counted on either side. The runtime's clock stops at
-                // RestartEEBegin; on a busy machine, the restart itself takes some time.
+                // The same applies to a pause close to a print. The runtime's clock stops at RestartEEBegin; on a busy
+                // machine, the restart itself takes some time.
                 if stopped + 2 * longest < counted * 9 / 10 || stopped - 2 * longest >= counted * 16 / 10 {
                     return Err(format!(
                         "{stopped} ns recorded, {counted} counted, the longest {longest}"
@@ -220,7 +221,7 @@ impl Analyzed {
         Ok(())
     }
 
-    /// The clock of the process at the sync point.
+    /// Returns the clock of the process at the sync point, in ticks.
     fn sync_ticks(&self) -> i64 {
         self.stream["sync_ticks"].as_i64().unwrap()
     }

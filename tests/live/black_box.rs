@@ -1,4 +1,4 @@
-//! Recordings of incidents in real processes: the daemon writes valid recordings.
+//! Recordings that the daemon writes for incidents of real processes.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
@@ -35,7 +35,7 @@ fn incident(daemon: &Daemon, pid: u32) -> Value {
     daemon.incident(pid, "a recording", |incident| place(incident).is_some())
 }
 
-/// Waits until the recording at a path is written, and fetches it.
+/// Waits until the daemon serves the recording at a URL path. Returns the file with the fetched recording.
 fn recording(daemon: &Daemon, folder: &Path, place: &str) -> PathBuf {
     let bytes = until("a recording", || {
         let (status, body) = daemon.bytes(place);
@@ -47,19 +47,19 @@ fn recording(daemon: &Daemon, folder: &Path, place: &str) -> PathBuf {
     path
 }
 
-/// Returns the path of the recording of an incident.
+/// Returns the URL path of the recording of an incident, or `None` if the incident has no recording.
 fn place(incident: &Value) -> Option<&str> {
     let mut evidence = incident["evidence"].as_array()?.iter();
     evidence.find(|one| one["name"] == "black-box")?["where"].as_str()
 }
 
-/// Returns the records of `gcwatch analyze`.
+/// Returns the records of `gcwatch analyze` for a recording.
 fn analyzed(file: &Path) -> Vec<Value> {
     records(["analyze", "--format", "ndjson", file.to_str().unwrap()])
 }
 
-/// Asserts that the recording is complete, lost no events, and contains the collection of the incident. Returns the
-/// numbers of its collections.
+/// Asserts that a recording is complete, lost no events, and contains the collection of the incident. Returns the
+/// numbers of the collections in the recording.
 fn check(what: &str, incident: &Value, records: &[Value]) -> Vec<u64> {
     let stream = records.last().unwrap();
     assert_eq!(
@@ -84,7 +84,7 @@ fn check(what: &str, incident: &Value, records: &[Value]) -> Vec<u64> {
     numbers
 }
 
-/// Starts a process that soon has no space for a large object, and stays in this state.
+/// Starts a process that soon has no space for a large object, and keeps running in this state.
 fn out_of_space(scene: &Scene, runtime: Runtime) -> Target {
     scene
         .start(runtime, "lohoos")
@@ -94,8 +94,9 @@ fn out_of_space(scene: &Scene, runtime: Runtime) -> Target {
 
 /// Scenario: a process has no space for a large object, so that a shipped rule of severity critical fires.
 /// Guarantee: the incident names a recording, which is served as soon as it is written. The recording is a complete
-/// stream without lost events and contains the collections around the incident. Its file is readable only by its owner
-/// and is listed with its extent; its report is a page with the same collections.
+/// stream without lost events and contains the collections around the incident. The file of the recording is readable
+/// only by its owner, and is listed with its extent. The report of the recording is a page with the same last
+/// collection.
 fn incident_is_recorded() {
     for runtime in runtimes() {
         let scene = Scene::begin();
@@ -142,8 +143,9 @@ fn incident_is_recorded() {
     }
 }
 
-/// Scenario: the same process is killed as soon as it has an incident.
-/// Guarantee: its recording is complete within moments and contains all data sent before the kill.
+/// Scenario: a process without space for a large object is killed as soon as it has an incident.
+/// Guarantee: the recording of the incident is complete within 9 s after the kill, so the daemon does not wait for
+/// further data. The recording contains the collection of the incident.
 fn killed_process_leaves_recording() {
     for runtime in runtimes() {
         let scene = Scene::begin();

@@ -21,21 +21,21 @@ pub(crate) fn tests(tests: &mut Tests) {
     add_tests_on!(tests, of(&["net10.0.14"]); risky_dump_is_not_taken, waiting_finalizer_is_named);
 }
 
-/// Starts the program, which leaks `leak` objects per second into a static list.
+/// Starts a program that leaks `leak` objects per second into a static list.
 fn leaks(scene: &Scene, runtime: Runtime, knobs: &[(&'static str, &'static str)], leak: u32) -> Target {
     let start = scene.marked(Start::known(runtime, "heap.dll", &["300"])).knobs(knobs);
     let start = start.env("HLIST", "1000").env("HLEAK", &leak.to_string());
     start.env("HTRUTH", &scene.path("truth")).start()
 }
 
-/// Starts a daemon for the processes of the scene, with the shipped rules and a rule that holds at once, whose incident
-/// requests this evidence.
+/// Starts a daemon for the processes of the scene, with the shipped rules and a rule that holds at once. The incident
+/// of this rule requests the given evidence.
 fn daemon(scene: &Scene, evidence: &str, more: &str) -> Daemon {
     let rule = scene.any(true, &format!("severity: info, evidence: [{evidence}]"));
     scene.daemon(&format!("{}{rule}{more}", scene.state()))
 }
 
-/// Waits until the evidence in the incident of the test's rule satisfies `is`, and returns it.
+/// Waits until the given evidence in the incident of the test's rule satisfies `is`. Returns this evidence.
 fn found(daemon: &Daemon, pid: u32, evidence: &str, is: impl Fn(&Value) -> bool) -> Value {
     let has = |one: &Value| one["symptom"] == "test.any" && !one[evidence].is_null() && is(&one[evidence]);
     daemon.incident(pid, evidence, has)[evidence].take()
@@ -55,8 +55,8 @@ fn rules(record: &Value) -> Vec<&str> {
 /// Scenario: a program leaks objects of one type into a static list; the daemon has the census on, with two dumps some
 /// seconds apart.
 /// Guarantee: the incident names the type, the growth of its count, the field that holds the objects, and the stops, in
-/// its record and as a clause. The collections are attributed to a tool and not to the program, and no rule fires on
-/// them; the counter includes both dumps.
+/// its record and as a clause. The induced collections are attributed to a tool and not to the program, and no rule
+/// about induced collections or time fires. The counter includes both dumps, and the process still runs.
 fn leak_is_named_with_its_holder(runtime: Runtime) {
     let scene = Scene::begin();
     let mut target = leaks(&scene, runtime, &[], 20_000);
@@ -117,9 +117,9 @@ fn leak_is_named_with_its_holder(runtime: Runtime) {
     assert!(target.await_exit(Duration::ZERO).is_none(), "{name}");
 }
 
-/// Scenario: the forecast for a dump of the same program exceeds the bound, or the heap of the program is near its
-/// limit.
-/// Guarantee: neither process is dumped, and the incident states the reason.
+/// Scenario: the predicted stop for a dump of a leaking program exceeds the configured maximum, or the heap of the
+/// program is near its limit.
+/// Guarantee: the daemon dumps neither process, and the incident states the reason.
 fn risky_dump_is_not_taken(runtime: Runtime) {
     for (knobs, bounds, why) in [
         (&[][..], "census_max_stop: 1ms", "might stop the process for"),
@@ -146,10 +146,10 @@ fn risky_dump_is_not_taken(runtime: Runtime) {
     }
 }
 
-/// Scenario: the finalizer thread of the same program is blocked in a finalizer, and an incident requests the stacks of
+/// Scenario: the finalizer thread of a program is blocked in a finalizer, and an incident requests the stacks of
 /// threads.
-/// Guarantee: the first stack of the incident is the stack of this thread with the finalizer, in the record and as a
-/// clause.
+/// Guarantee: the first stack in the incident is the stack of the finalizer thread and contains the finalizer. A clause
+/// of the incident names the finalizer, too.
 fn waiting_finalizer_is_named(runtime: Runtime) {
     let scene = Scene::begin();
     let target = leaks(&scene, runtime, &[], 20_000);

@@ -1,4 +1,4 @@
-//! A real process in the control groups of a container, as the daemon reports it: the container's id, limits and usage.
+//! The id, limits and usage of a container, as the daemon reports them for a real process in control groups.
 
 use test_support::add_tests;
 use test_support::daemon::until;
@@ -19,7 +19,8 @@ fn need() -> Need {
 
 /// Scenario: a process of .NET 10 runs in control groups of version 1 that have a memory limit, a CPU quota and the
 /// name of a container.
-/// Guarantee: the daemon exports the container's id, its limits, and its usage below the limit.
+/// Guarantee: the daemon exports the container's id, its limits, a usage of at most the memory limit, and no
+/// out-of-memory kills.
 fn limits_and_usage_of_container_are_exported() {
     let scene = Scene::begin();
     let [memory, cpu] = ["memory", "cpu"].map(|controller| Group::new(controller, scene.mark()).unwrap());

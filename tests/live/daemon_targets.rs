@@ -6,7 +6,7 @@ use std::time::Duration;
 use base::pattern::Pattern;
 use processes::RunState;
 use rustix::process::Signal;
-use targets::Unfinished;
+use targets::UnfinishedSessions;
 use targets::options::{Filter, TargetOptions};
 
 use test_support::daemon::MARK;
@@ -14,8 +14,8 @@ use test_support::harness::Tests;
 use test_support::program::{gcwatch, written};
 use test_support::runtimes::{ALL, CORE_3_1, FETCHED, Host, NET_10, Runtime, need};
 use test_support::scene::Scene;
-use test_support::supervised::{Run, Supervised};
-use test_support::target::{PATIENCE, Start, Target};
+use test_support::supervised::{Run, TestSupervisor};
+use test_support::target::{Start, TIMEOUT, Target};
 use test_support::{add_tests, add_tests_on};
 
 pub(crate) fn tests(tests: &mut Tests) {
@@ -32,8 +32,7 @@ pub(crate) fn tests(tests: &mut Tests) {
     );
 }
 
-/// Options of a supervisor with a short scan interval, because only the slow scan finds processes with separate
-/// folders.
+/// Options of a supervisor with a short scan interval, because only this scan finds processes with separate folders.
 fn options(scene: &Scene) -> TargetOptions {
     TargetOptions {
         include: vec![Filter {
@@ -52,15 +51,16 @@ fn collect(target: &mut Target, times: usize) {
     target.await_line("collections", |line| line.starts_with("did "));
 }
 
-/// Returns the number of event sessions of a .NET 10 process, which has a thread with this name for each session, and
-/// one for commands.
+/// Returns the number of event sessions of a .NET 10 process. Such a process has one `.NET EventPipe` thread for each
+/// session, and one for commands.
 fn sessions(pid: u32) -> usize {
     let tasks = std::fs::read_dir(format!("/proc/{pid}/task")).unwrap();
     let names = tasks.filter_map(|task| std::fs::read_to_string(task.ok()?.path().join("comm")).ok());
     names.filter(|name| name.starts_with(".NET EventPipe")).count() - 1
 }
 
-/// Waits until the process has no session. The thread of a stopped session exits later.
+/// Waits until the process has no session. The wait is necessary because the thread of a stopped session exits only
+/// later.
 async fn no_session(pid: u32) {
     let until = std::time::Instant::now() + Duration::from_secs(10);
     while sessions(pid) > 0 {
@@ -69,14 +69,15 @@ async fn no_session(pid: u32) {
     }
 }
 
-/// Scenario: processes of all available runtimes run at once; another process is started while the supervisor runs, one
-/// process is killed and one exits; then the supervisor is stopped.
-/// Guarantee: all processes are attached to, identified and read; the exit of a process is reported once and does not
-/// affect others; no session remains, and a later attach works.
+/// Scenario: processes of all available runtimes run at the same time. Another process starts while the supervisor
+/// runs, one process is killed, and one is stopped. Then the supervisor is stopped.
+/// Guarantee: the supervisor attaches to all processes, identifies and reads them. The supervisor reports the exit of a
+/// process, and continues to read the others. After its stop, no session remains (checked for .NET 10), and each
+/// process can be recorded.
 #[tokio::main(flavor = "multi_thread", worker_threads = 2)]
 async fn processes_are_followed_from_start_to_exit() {
     let scene = Scene::begin();
-    let supervised = Supervised::start(options(&scene));
+    let supervised = TestSupervisor::start(options(&scene));
     let runtimes = ALL.into_iter().filter(|runtime| runtime.is_there());
     let mut targets: Vec<_> = runtimes
         .map(|runtime| (runtime, scene.start(runtime, "steady").start()))
@@ -113,7 +114,7 @@ async fn processes_are_followed_from_start_to_exit() {
             .duration_since(std::time::UNIX_EPOCH)
             .unwrap();
         let at = Duration::from_nanos(run.bases[0].unix(targets::clocks().wall()).unix_ns(gc.start.unwrap()));
-        assert!(at <= now && now - at < PATIENCE, "{at:?} {now:?}");
+        assert!(at <= now && now - at < TIMEOUT, "{at:?} {now:?}");
     }
     // Start a process while the supervisor runs.
     let late = scene.start(NET_10, "steady").start();
@@ -137,7 +138,7 @@ async fn processes_are_followed_from_start_to_exit() {
         supervised.until(target.pid(), runtime.name, more).await;
     }
     let log = supervised.log.clone();
-    assert_eq!(supervised.stop().await, Unfinished::default());
+    assert_eq!(supervised.stop().await, UnfinishedSessions::default());
     for (runtime, target) in &targets {
         let run = log.run(target.pid()).unwrap();
         assert!(
@@ -163,10 +164,11 @@ async fn processes_are_followed_from_start_to_exit() {
 async fn last_collection_before_silence_is_reported(runtime: Runtime) {
     let scene = Scene::begin();
     let mut target = scene.start(runtime, "idle").start();
-    let supervised = Supervised::start(options(&scene));
+    let supervised = TestSupervisor::start(options(&scene));
     supervised.until(target.pid(), "attached", Run::is_attached).await;
     // The runtime enables its events one by one after it has reported the start of the session, and sends nothing about
-    // earlier collections. A collection that it sends is reported within this time.
+    // earlier collections. If the runtime sends a collection, the supervisor reports this collection within four
+    // seconds.
     let seen = |run: &Run| !run.collections.is_empty();
     let mut tries = 0;
     collect(&mut target, 1);
@@ -187,16 +189,16 @@ async fn last_collection_before_silence_is_reported(runtime: Runtime) {
     supervised.stop().await;
 }
 
-/// Scenario: one of two processes is suspended while it is read, another one before it is attached to; later, both
-/// continue.
-/// Guarantee: the third process is read without interruption; the suspended processes are read when they continue, and
-/// no collection is reported twice.
+/// Scenario: one of three processes is suspended while the supervisor reads it, and one is suspended before the
+/// supervisor attaches to it. Later, both continue.
+/// Guarantee: the supervisor reads the third process while the others are suspended, and reads the suspended processes
+/// after they continue. No collection is reported twice.
 #[tokio::main(flavor = "multi_thread", worker_threads = 2)]
 async fn stopped_process_does_not_block_others() {
     let scene = Scene::begin();
     let [read, stopped, frozen] = ["steady"; 3].map(|mode| scene.start(NET_10, mode).start());
     frozen.freeze();
-    let supervised = Supervised::start(options(&scene));
+    let supervised = TestSupervisor::start(options(&scene));
     for target in [&read, &stopped] {
         supervised
             .until(target.pid(), "read", |run| run.collections.len() > 2)
@@ -207,17 +209,21 @@ async fn stopped_process_does_not_block_others() {
     supervised.until(frozen.pid(), "silent", silent).await;
     let seen = supervised.run(read.pid()).unwrap().collections.len();
     supervised
-        .until(read.pid(), "goes on", |run| run.collections.len() > seen + 2)
+        .until(read.pid(), "the process is still read", |run| {
+            run.collections.len() > seen + 2
+        })
         .await;
     assert!(
         supervised.run(stopped.pid()).unwrap().is_attached(),
-        "it is silent, no more"
+        "a silent process stays attached"
     );
     for target in [&stopped, &frozen] {
         target.signal(Signal::CONT);
         let seen = supervised.run(target.pid()).unwrap().collections.len();
         supervised
-            .until(target.pid(), "goes on", |run| run.collections.len() > seen + 2)
+            .until(target.pid(), "the process is still read", |run| {
+                run.collections.len() > seen + 2
+            })
             .await;
     }
     for target in [&read, &stopped, &frozen] {
@@ -228,12 +234,11 @@ async fn stopped_process_does_not_block_others() {
         numbers.dedup();
         assert_eq!(numbers.len(), reported);
     }
-    assert_eq!(supervised.stop().await, Unfinished::default());
+    assert_eq!(supervised.stop().await, UnfinishedSessions::default());
 }
 
 /// Scenario: a process is excluded; the options change so that it is included, and back.
-/// Guarantee: an excluded process has no session and receives no commands; a process that stays included keeps its
-/// session.
+/// Guarantee: an excluded process has no session. A process that stays included keeps its session.
 #[tokio::main(flavor = "multi_thread", worker_threads = 2)]
 async fn options_are_followed() {
     let scene = Scene::begin();
@@ -246,7 +251,7 @@ async fn options_are_followed() {
         }],
         ..options(&scene)
     };
-    let supervised = Supervised::start(without.clone());
+    let supervised = TestSupervisor::start(without.clone());
     supervised.until(kept.pid(), "kept", Run::is_attached).await;
     let run = supervised
         .until(chosen.pid(), "left out", |run| *run.state() == RunState::Excluded)
@@ -262,19 +267,19 @@ async fn options_are_followed() {
     let run = supervised.run(kept.pid()).unwrap();
     let attached = run.states.iter().filter(|state| **state == RunState::Attached).count();
     assert_eq!((attached, run.is_attached()), (1, true), "{:?}", run.states);
-    assert_eq!(supervised.stop().await, Unfinished::default());
+    assert_eq!(supervised.stop().await, UnfinishedSessions::default());
 }
 
 /// Scenario: two supervisors use the same folder of leases; the first supervisor stops.
-/// Guarantee: the process has one session; the second supervisor reports the holder and takes over when the lease is
-/// released.
+/// Guarantee: the process has one session. The second supervisor reports the holder of the lease, and takes over when
+/// the lease is released. In the end, no lease remains.
 #[tokio::main(flavor = "multi_thread", worker_threads = 2)]
 async fn two_supervisors_on_one_host_share() {
     let scene = Scene::begin();
     let target = scene.start(NET_10, "steady").start();
-    let first = Supervised::start(options(&scene));
+    let first = TestSupervisor::start(options(&scene));
     first.until(target.pid(), "first", Run::is_attached).await;
-    let second = Supervised::start(options(&scene));
+    let second = TestSupervisor::start(options(&scene));
     let held = |run: &Run| matches!(run.state(), RunState::HeldElsewhere { .. });
     let run = second.until(target.pid(), "second", held).await;
     let RunState::HeldElsewhere { holder } = run.state() else {
@@ -282,12 +287,12 @@ async fn two_supervisors_on_one_host_share() {
     };
     assert!(holder.contains(&std::process::id().to_string()), "{holder}");
     assert_eq!(sessions(target.pid()), 1);
-    assert_eq!(first.stop().await, Unfinished::default());
+    assert_eq!(first.stop().await, UnfinishedSessions::default());
     second
         .until(target.pid(), "takes over", |run| !run.collections.is_empty())
         .await;
     assert_eq!(sessions(target.pid()), 1);
-    assert_eq!(second.stop().await, Unfinished::default());
+    assert_eq!(second.stop().await, UnfinishedSessions::default());
     assert_eq!(
         std::fs::read_dir(scene.path("leases")).unwrap().count(),
         0,
@@ -295,13 +300,13 @@ async fn two_supervisors_on_one_host_share() {
     );
 }
 
-/// Scenario: the limit is one process, and there are two; the process that is read exits.
-/// Guarantee: the other process waits, and is then read.
+/// Scenario: two processes run, and the supervisor's limit is one process. The process that the supervisor reads exits.
+/// Guarantee: the other process is over the limit until the exit; then the supervisor attaches to it.
 #[tokio::main(flavor = "multi_thread", worker_threads = 2)]
 async fn process_over_limit_waits() {
     let scene = Scene::begin();
     let first = scene.start(NET_10, "steady").start();
-    let supervised = Supervised::start(TargetOptions {
+    let supervised = TestSupervisor::start(TargetOptions {
         max_targets: 1,
         ..options(&scene)
     });
@@ -312,17 +317,18 @@ async fn process_over_limit_waits() {
         .await;
     first.stop();
     supervised.until(second.pid(), "comes in", Run::is_attached).await;
-    assert_eq!(supervised.stop().await, Unfinished::default());
+    assert_eq!(supervised.stop().await, UnfinishedSessions::default());
 }
 
 /// Scenario: a second process creates its socket in a folder in which a socket was found before; the scan interval of
 /// `/proc` is one hour.
-/// Guarantee: a file system event reveals the process.
+/// Guarantee: the supervisor reads the second process without a scan of `/proc`, because a file system event reveals
+/// the process.
 #[tokio::main(flavor = "multi_thread", worker_threads = 2)]
 async fn new_socket_is_noticed_at_once() {
     let scene = Scene::begin();
     let first = scene.start(NET_10, "steady").start();
-    let supervised = Supervised::start(TargetOptions {
+    let supervised = TestSupervisor::start(TargetOptions {
         scan_interval: Duration::from_secs(3600),
         ..options(&scene)
     });
@@ -335,12 +341,12 @@ async fn new_socket_is_noticed_at_once() {
     let pid = second.pid();
     second.stop();
     supervised.until(pid, "ended", |run| run.ended).await;
-    assert_eq!(supervised.stop().await, Unfinished::default());
+    assert_eq!(supervised.stop().await, UnfinishedSessions::default());
 }
 
 /// Scenario: processes on each available runtime have settings of the collector.
-/// Guarantee: for .NET 9 and later (CoreCLR), the settings are reported unchanged, and their session is closed; other
-/// runtimes report no settings. No collection is induced.
+/// Guarantee: for .NET 9 and later (CoreCLR), the supervisor reports the settings, and closes the session that read
+/// them (checked for .NET 10). For other runtimes, the supervisor reports no settings. No collection is induced.
 #[tokio::main(flavor = "multi_thread", worker_threads = 2)]
 async fn settings_are_read() {
     let scene = Scene::begin();
@@ -353,7 +359,7 @@ async fn settings_are_read() {
     let mut targets: Vec<_> = runtimes
         .map(|runtime| (runtime, scene.start(runtime, "idle").knobs(&knobs).start()))
         .collect();
-    let supervised = Supervised::start(options(&scene));
+    let supervised = TestSupervisor::start(options(&scene));
     let reports = |runtime: Runtime| {
         let version = runtime.version.unwrap_or_default();
         !runtime.is_native_aot() && ["9.", "10.", "11."].iter().any(|major| version.starts_with(major))
@@ -388,31 +394,31 @@ async fn settings_are_read() {
         let any = run.attributes.keys().any(|key| key.starts_with("gcwatch.gc.settings."));
         assert_eq!(any, reports(*runtime), "{}: {:?}", runtime.name, run.attributes);
     }
-    assert_eq!(supervised.stop().await, Unfinished::default());
+    assert_eq!(supervised.stop().await, UnfinishedSessions::default());
 }
 
 /// Scenario: three processes use gcwatch's reverse port: one starts suspended, one is excluded, and one exceeds the
 /// limit.
-/// Guarantee: all of them run; the included process is read from its first collection, and in one session, although its
-/// own socket is found as well.
+/// Guarantee: all three processes run. The supervisor reads the included process from its first collection, in one
+/// session, although the supervisor also finds the socket of this process.
 #[tokio::main(flavor = "multi_thread", worker_threads = 2)]
 async fn connecting_runtime_is_resumed() {
     let scene = Scene::begin();
     let port = scene.folder().join("port");
     let pointed = |start: Start| start.env("DOTNET_DiagnosticPorts", &format!("{},suspend", port.to_str().unwrap()));
-    let supervised = Supervised::start(TargetOptions {
+    let supervised = TestSupervisor::start(TargetOptions {
         listen: Some(port.clone()),
         max_targets: 1,
         scan_interval: Duration::from_secs(3600),
         ..options(&scene)
     });
-    // Without a listener, the process would also wait at its start.
+    // The supervisor is started first, because a process without a listener would wait at its start.
     let read = pointed(scene.start(NET_10, "steady")).start();
     let run = supervised
         .until(read.pid(), "read", |run| run.collections.len() > 2)
         .await;
     assert_eq!((run.opened, run.is_attached()), (1, true));
-    assert_eq!(run.collections[0].number, 1, "read from the first collection on");
+    assert_eq!(run.collections[0].number, 1, "the first collection is read");
     // `start` waits until the program works, so this process was resumed.
     let over = pointed(scene.start(NET_10, "steady")).start();
     supervised
@@ -422,6 +428,6 @@ async fn connecting_runtime_is_resumed() {
     supervised
         .until(left_out.pid(), "left out", |run| *run.state() == RunState::Excluded)
         .await;
-    assert_eq!(supervised.stop().await, Unfinished::default());
+    assert_eq!(supervised.stop().await, UnfinishedSessions::default());
     assert!(!port.exists());
 }

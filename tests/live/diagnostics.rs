@@ -14,7 +14,7 @@ use test_support::runtimes::{ALL, CORE_3_1, FETCHED, NET_10, Runtime, need};
 use test_support::target::{Start, Target};
 use test_support::{add_tests, add_tests_on};
 
-/// Timeout for the start of a runtime; reached only if the start fails.
+/// Timeout for the start of a runtime. Only a failed start takes this long.
 const START: Duration = Duration::from_secs(30);
 
 pub(crate) fn tests(tests: &mut Tests) {
@@ -48,12 +48,13 @@ fn steady(runtime: Runtime) -> Start {
     Start::new(runtime, "steady")
 }
 
-/// Returns the scan result for a process. The process is already working, so the result is final.
+/// Returns the scan result for a process. The result is final, because the program is already working.
 fn found(target: &Target) -> Process {
     Scan::host().inspect(target.pid()).unwrap()
 }
 
-/// Reads until the stream must contain a collection, then to its end. Returns the complete stream.
+/// Reads a session until its stream is long enough to contain a collection, stops the session, and reads the rest.
+/// Returns the complete stream.
 async fn record(session: &mut Session) -> Vec<u8> {
     let mut bytes = Vec::new();
     let mut buffer = [0; 4096];
@@ -90,7 +91,7 @@ async fn every_runtime_is_recorded(runtime: Runtime) {
         "{}",
         runtime.name
     );
-    let client = Client::new(Endpoint::of(&process).unwrap());
+    let client = Client::new(Endpoint::for_process(&process).unwrap());
     let info = client.probe().await.unwrap();
     let reported = info.as_ref().and_then(|info| info.runtime_version.as_deref());
     assert!(
@@ -114,8 +115,8 @@ async fn every_runtime_is_recorded(runtime: Runtime) {
     assert_eq!(stacks, newest < V3, "{}", runtime.name);
     record(&mut session).await;
 
-    // Use all settings that only the newest command version can express: only GCStart and GCEnd of this provider, an
-    // empty rundown, and a runtime that waits for its reader.
+    // This session has all settings that only the newest command version can express: only the events GCStart and GCEnd
+    // of the provider, an empty rundown, and a runtime that waits for its reader.
     let mut provider = Provider::new(RUNTIME_PROVIDER, 0x1, 4);
     provider.filter = Some(EventFilter::Only(vec![1, 2]));
     let config = SessionConfig {
@@ -139,13 +140,13 @@ async fn every_runtime_is_recorded(runtime: Runtime) {
 }
 
 /// Scenario: a process is suspended by a signal, continues, and is killed.
-/// Guarantee: the process is silent, then answers; then its stream ends, the connection is refused, and its socket is
-/// stale.
+/// Guarantee: the process is silent while it is suspended, and answers afterwards. After the kill, its stream ends, its
+/// socket refuses connections and is listed as stale, and the scan no longer finds the process.
 #[tokio::main(flavor = "current_thread")]
 async fn stopped_and_killed_processes_are_recognized() {
     let mut target = steady(NET_10).start();
     let process = found(&target);
-    let endpoint = Endpoint::of(&process).unwrap();
+    let endpoint = Endpoint::for_process(&process).unwrap();
     let patient = Client::new(endpoint.clone());
     patient.process_info().await.unwrap();
     target.freeze();
@@ -178,8 +179,8 @@ async fn stopped_and_killed_processes_are_recognized() {
     ));
 }
 
-/// Scenario: diagnostics are switched off with each variable that works.
-/// Guarantee: the scan reports this obstacle of the process.
+/// Scenario: diagnostics of a process are switched off with one of the environment variables that its runtime supports.
+/// Guarantee: the scan reports that diagnostics are off.
 fn missing_sockets_are_explained(runtime: Runtime) {
     let variables: &[&str] = if runtime.is_core_3() {
         &["COMPlus_EnableDiagnostics"]
@@ -194,12 +195,12 @@ fn missing_sockets_are_explained(runtime: Runtime) {
 }
 
 /// Scenario: the file of a socket that has answered is deleted.
-/// Guarantee: the scan reports this obstacle of the process.
+/// Guarantee: the scan reports that the socket was removed.
 #[tokio::main(flavor = "current_thread")]
 async fn removed_socket_is_explained(runtime: Runtime) {
     let target = steady(runtime).start();
     let process = found(&target);
-    Client::new(Endpoint::of(&process).unwrap())
+    Client::new(Endpoint::for_process(&process).unwrap())
         .process_info()
         .await
         .unwrap();
@@ -209,7 +210,7 @@ async fn removed_socket_is_explained(runtime: Runtime) {
 }
 
 /// Scenario: a runtime starts suspended and connects to the reverse port.
-/// Guarantee: the runtime is queried, recorded from before its first collection, resumed and stopped, each over a
+/// Guarantee: the client queries the runtime, starts a session, resumes the runtime, and stops the session, each over a
 /// separate connection.
 #[tokio::main(flavor = "current_thread")]
 async fn suspended_runtime_connects_and_is_resumed(runtime: Runtime) {

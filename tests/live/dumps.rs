@@ -1,5 +1,5 @@
-//! Heap dumps by other tools while the daemon reads a process: the attribution of their collections, and the cause of a
-//! stop if a dump is not read. In these tests, the tool is the test itself with its own client.
+//! Heap dumps by other tools while the daemon reads a process: the attribution of the induced collections, and the
+//! reported cause of a stop if a tool does not read its dump. In these tests, the tool is a client in the test itself.
 
 use std::time::{Duration, Instant};
 
@@ -9,7 +9,7 @@ use serde_json::Value;
 use test_support::add_tests_on;
 use test_support::daemon::Daemon;
 use test_support::harness::Tests;
-use test_support::program::{gcwatch, of_kind, records_of};
+use test_support::program::{gcwatch, records_of, select_kind};
 use test_support::runtimes::{ALL, Host, NET_10, Runtime};
 use test_support::scene::Scene;
 use test_support::target::Target;
@@ -30,10 +30,11 @@ pub(crate) fn tests(tests: &mut Tests) {
 /// Keywords that dotnet-gcdump requests.
 const DUMP: u64 = 0x198_0001;
 const VERBOSE: u32 = 5;
-/// Time for which the stalled dump is not read, which exceeds the waiting time of the rules for unfinished collections.
+/// Time for which the tool does not read the stalled dump. This time exceeds the waiting time of the rules for
+/// unfinished collections.
 const RESTS: Duration = Duration::from_secs(14);
 
-/// Returns the configuration of a session with these keywords.
+/// Returns the configuration of a Verbose session with the given keywords of the runtime's provider.
 fn asks(keywords: u64, buffer_mb: u32, when_full: WhenFull) -> SessionConfig {
     SessionConfig {
         buffer_mb,
@@ -65,13 +66,13 @@ fn reads(scene: &Scene, target: &Target) -> Daemon {
 }
 
 /// Scenario: a process never requests a collection; another tool takes a heap dump of the process.
-/// Guarantee: the dump's collection is attributed to the tool, in the record and by the rules, and there is no report
-/// that the program called GC.Collect.
+/// Guarantee: the record and the rules attribute the collection of the dump to the tool. No rule reports that the
+/// program called GC.Collect.
 fn dump_is_attributed_to_tool(runtime: Runtime) {
     let scene = Scene::begin();
     let target = scene.start(runtime, "steady").start();
     let daemon = reads(&scene, &target);
-    let tool = Tool::of(&target);
+    let tool = Tool::for_target(&target);
     let length = tool.end(tool.begin(&asks(DUMP, 64, WhenFull::Drop)));
     assert!(length > 100_000, "the tool gets a dump: {length} bytes");
     let by_tool = |record: &Value| {
@@ -96,19 +97,21 @@ fn dump_is_attributed_to_tool(runtime: Runtime) {
     );
 }
 
-/// Scenario: a Verbose session of another tool ends and leaves a process to be healed. Immediately afterwards, a heap
-/// dump starts whose reader pauses for 14 s while the runtime waits for it; then the dump is read to its end.
-/// Guarantee: while all threads are suspended, `doctor` names the tool and neither a signal nor a debugger, and the
-/// daemon does not heal the process. No rule reports that the process is suspended or that the program called
-/// GC.Collect; the stop is attributed to the tool. Afterwards, the process is healed without a failure.
+/// Scenario: a Verbose session of another tool ends, and leaves a process that needs healing. Immediately afterwards, a
+/// heap dump starts. Its reader pauses for 14 s while the runtime waits for the reader, and then reads the dump to its
+/// end.
+/// Guarantee: while all threads are suspended, `doctor` reports that a tool does not read its events, and no stop by a
+/// signal or a debugger. The daemon does not heal the process during this time. No rule reports long pauses or that the
+/// program called GC.Collect; a rule attributes the collection to the tool. Afterwards, the daemon heals the process
+/// without a failure.
 fn unread_dump_is_not_reported_as_debugger(runtime: Runtime) {
     let scene = Scene::begin();
-    // 60,000 objects, which exist after one second; few collections.
+    // The program has 60,000 objects after one second, and few collections.
     let mut start = scene.start(runtime, "plateau").env("WRATE", "60");
     start.seconds = 200;
     let target = start.start();
     let daemon = reads(&scene, &target);
-    let tool = Tool::of(&target);
+    let tool = Tool::for_target(&target);
     let verbose = tool.begin(&asks(0x1, 64, WhenFull::Drop));
     std::thread::sleep(Duration::from_secs(5));
     tool.end(verbose);
@@ -117,7 +120,7 @@ fn unread_dump_is_not_reported_as_debugger(runtime: Runtime) {
     std::thread::sleep(RESTS / 2);
     let pid = target.pid().to_string();
     let said = records_of(&gcwatch(["doctor", "--pid", &pid, "--format", "ndjson"]));
-    let verdict = of_kind(&said, "diagnosis")[0].to_string();
+    let verdict = select_kind(&said, "diagnosis")[0].to_string();
     assert!(verdict.contains("\"verdict\":\"silent\""), "{verdict}");
     assert!(
         verdict.contains("a tool does not read the events it requested"),
@@ -131,8 +134,8 @@ fn unread_dump_is_not_reported_as_debugger(runtime: Runtime) {
     let length = tool.end(dump);
     assert!(length > 1 << 20, "the tool gets a dump: {length} bytes");
 
-    // The waiting collection may have been triggered by allocations of the program, because every thread that writes an
-    // event waits.
+    // The longest pause can be a collection that the program's allocations triggered, because every thread that writes
+    // an event waits. The test therefore checks only the length of the pause.
     let waited = |line: &Value| line["pause_ns"].as_i64() > Some(5_000_000_000);
     let is_read = |record: &Value| {
         record["longest"].as_array().into_iter().flatten().any(waited)

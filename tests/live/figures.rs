@@ -9,7 +9,7 @@ use test_support::harness::Tests;
 use test_support::program::{gcwatch, records, written};
 use test_support::runtimes::{ALL, Host, Runtime};
 use test_support::scene::Scene;
-use test_support::target::{PATIENCE, Start};
+use test_support::target::{Start, TIMEOUT};
 
 use crate::is_full;
 
@@ -48,7 +48,7 @@ const COLLECTORS: [Collector; 4] = [
     },
 ];
 
-/// Loads of the program: small objects, also large objects, four threads, and pinned objects.
+/// Loads of the program: name, kinds of objects as a sum (1 small, 2 large, 4 pinned), and number of threads.
 const LOADS: [(&str, &str, &str); 4] = [
     ("small", "1", "1"),
     ("large", "3", "1"),
@@ -96,7 +96,8 @@ pub(crate) fn tests(tests: &mut Tests) {
     }
 }
 
-/// Interpolates the total at a time between two lines of the program's log.
+/// Interpolates the total at a time between two lines of the program's log. Returns `None` if the time is outside the
+/// log.
 fn total_at(log: &[(i64, i64)], at: i64) -> Option<f64> {
     let next = log.partition_point(|(time, _)| *time <= at);
     let (before, after) = (log.get(next.checked_sub(1)?)?, log.get(next)?);
@@ -107,8 +108,9 @@ fn total_at(log: &[(i64, i64)], at: i64) -> Option<f64> {
 /// Scenario: a program allocates for eight seconds and logs its own total.
 /// Guarantee: between the first and the last collection within its log, the sum of the bytes allocated between
 /// collections matches the runtime's total within 5 %, or 15 % if the runtime's events omit large objects allocated
-/// during background collections (.NET 8 and earlier); 99 of 100 collections report the value. Under server GC of .NET
-/// Core 3.1, the sum does not exceed the runtime's total and is marked as a lower bound.
+/// during background collections (.NET 8 and earlier); with fewer than 30 collections, the bound is 20 %. 99 of 100
+/// collections report the value. Under server GC of .NET Core 3.1 with large objects, the sum is 30 % to 105 % of the
+/// runtime's total, and more than 10 values are marked as lower bounds.
 fn allocated_bytes_match_runtime(runtime: Runtime, collector: Collector, (load, kinds, threads): (&str, &str, &str)) {
     let context = format!("{}, {}, {load}", runtime.name, collector.name);
     let scene = Scene::begin();
@@ -117,7 +119,7 @@ fn allocated_bytes_match_runtime(runtime: Runtime, collector: Collector, (load, 
     let mut target = start.env("KLOG", &log).start();
     let pid = target.pid().to_string();
     written(gcwatch(["record", "--pid", &pid, "-o", &file, "--duration", "60s"]));
-    assert!(target.await_exit(PATIENCE).is_some(), "{context}: the program exits");
+    assert!(target.await_exit(TIMEOUT).is_some(), "{context}: the program exits");
     let log: Vec<(i64, i64)> = std::fs::read_to_string(log)
         .unwrap()
         .lines()
@@ -171,7 +173,8 @@ fn allocated_bytes_match_runtime(runtime: Runtime, collector: Collector, (load, 
     }
     let hidden = runtime.name.starts_with("net8") || runtime.is_core_3();
     // If other tests run at the same time, a background collection lasts many times as long and hides more allocations;
-    // docs/telemetry.md has the figures of a quiet machine. With few collections, the ends of the log matter.
+    // docs/telemetry.md has the figures of a quiet machine. With few collections, the inaccuracy at the ends of the log
+    // is a larger share.
     let bound = match (hidden && load != "small", within.len()) {
         (_, 0..30) => 0.2,
         (true, _) => 0.15,
@@ -183,7 +186,8 @@ fn allocated_bytes_match_runtime(runtime: Runtime, collector: Collector, (load, 
     );
 }
 
-/// Returns the values of a metric on `/metrics`, with the generation if the metric has one.
+/// Returns the values of a process for a metric on `/metrics`, each with its generation, or with an empty string if the
+/// metric has no generation.
 fn values(page: &str, pid: &str, name: &str) -> Vec<(String, f64)> {
     let of_pid = format!("process_pid=\"{pid}\"");
     page.lines()
@@ -200,8 +204,9 @@ fn values(page: &str, pid: &str, name: &str) -> Vec<(String, f64)> {
 }
 
 /// Scenario: a program prints the runtime's own values before and after a mixed load, while the daemon reads it.
-/// Guarantee: counts, sizes and committed bytes are equal (committed bytes under server GC within some pages), the
-/// total pause deviates by at most 1/30, and the allocated bytes do not exceed the runtime's value.
+/// Guarantee: counts, sizes and committed bytes are equal (committed bytes under server GC within 64 KiB). .NET 8 and 9
+/// with segments report no committed bytes. The total pause deviates by at most 1/30 plus 1 ms, and the allocated bytes
+/// are 80 % to 102 % of the runtime's value.
 fn metrics_match_conventions(runtime: Runtime, collector: Collector) {
     let context = format!("{}, {}", runtime.name, collector.name);
     let scene = Scene::begin();
@@ -239,7 +244,7 @@ fn metrics_match_conventions(runtime: Runtime, collector: Collector) {
         let of = |print: &Value| print["collections"][generation].as_f64().unwrap();
         of(&after) - of(&before)
     };
-    // CollectionCount counts a collection in its own generation and in all younger ones.
+    // CollectionCount counts a collection in its own generation and in all younger generations.
     for (generation, own) in [counted(0) - counted(1), counted(1) - counted(2), counted(2)]
         .iter()
         .enumerate()
@@ -286,7 +291,8 @@ fn metrics_match_conventions(runtime: Runtime, collector: Collector) {
         (pause - own).abs() <= own / 30.0 + 0.001,
         "{context}: paused {pause} s, by the runtime {own} s"
     );
-    // gcwatch counts from the first to the last collection; the program also allocates before and after.
+    // gcwatch counts the bytes between the first and the last collection. The program also allocates before and after
+    // these collections.
     let (allocated, own) = (
         of("dotnet_gc_heap_total_allocated_bytes_total", ""),
         difference("total_allocated"),

@@ -6,7 +6,7 @@ use serde_json::Value;
 
 use test_support::harness::Tests;
 use test_support::mock::MockReceiver;
-use test_support::program::{gcwatch, of_kind, records, written};
+use test_support::program::{gcwatch, records, select_kind, written};
 use test_support::scene::Scene;
 use test_support::{add_tests, recordings};
 
@@ -21,13 +21,14 @@ fn recording() -> String {
 /// Returns the number and generation of each collection in the recording.
 fn truth() -> BTreeMap<i64, i64> {
     let records = records(["analyze", "--no-rules", "--format", "ndjson", &recording()]);
-    of_kind(&records, "gc")
+    select_kind(&records, "gc")
         .into_iter()
         .map(|gc| (gc["number"].as_i64().unwrap(), gc["generation"].as_i64().unwrap()))
         .collect()
 }
 
-/// Returns the values at the end of a path of lists, from all requests of a signal.
+/// Returns the elements of nested lists from all requests of a signal. `path` has the key of each list, from the
+/// outermost to the innermost list.
 fn all<'a>(requests: &'a [(String, Value)], signal: &str, path: [&str; 3]) -> Vec<&'a Value> {
     let bodies = requests.iter().filter(|(of, _)| of == signal).map(|(_, body)| body);
     path.iter().fold(bodies.collect(), |values: Vec<&Value>, key| {

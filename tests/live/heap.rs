@@ -1,4 +1,4 @@
-//! Heap dumps of a program that knows what lives on its own heap.
+//! Heap dumps of a program that knows the objects on its heap.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -8,7 +8,7 @@ use serde_json::Value;
 use test_support::add_tests_on;
 use test_support::daemon::until;
 use test_support::harness::Tests;
-use test_support::program::{gcwatch, of_kind, records, records_of, stderr};
+use test_support::program::{gcwatch, records, records_of, select_kind, stderr};
 use test_support::runtimes::{ALL, Host, MUSL, Runtime};
 use test_support::scene::Scene;
 use test_support::target::{Start, Target};
@@ -17,22 +17,24 @@ pub(crate) fn tests(tests: &mut Tests) {
     let known = || ALL.into_iter().filter(|runtime| runtime.host == Host::Run);
     add_tests_on!(
         tests, known();
-        every_type_is_counted, every_type_is_counted_with_server_gc, a_leak_is_found_with_its_holder
+        every_type_is_counted, every_type_is_counted_with_server_gc, leak_is_found_with_its_holder
     );
-    add_tests_on!(tests, [MUSL[1]]; every_type_is_counted, a_leak_is_found_with_its_holder);
+    add_tests_on!(tests, [MUSL[1]]; every_type_is_counted, leak_is_found_with_its_holder);
     let newest = |name: &'static str| known().filter(move |runtime| runtime.name.starts_with(name));
-    add_tests_on!(tests, newest("net10"); a_histogram_needs_no_graph, other_formats_are_written, a_dump_without_room_is_refused);
-    add_tests_on!(tests, newest("net11"); a_small_buffer_is_enough);
+    add_tests_on!(tests, newest("net10"); histogram_needs_no_graph, other_formats_are_written);
+    add_tests_on!(tests, newest("net10"); concurrent_dump_is_refused);
+    add_tests_on!(tests, newest("net11"); small_buffer_is_sufficient);
     add_tests_on!(tests, ALL.into_iter().filter(|runtime| runtime.is_native_aot()); native_aot_is_refused);
 }
 
-/// The program, its list of 20,000 nodes, and what it says of its heap.
-struct Known {
+/// A running `heap.dll` with a list of 20,000 nodes. The scene contains the description that the program writes of its
+/// own heap.
+struct KnownProgram {
     target: Target,
     scene: Scene,
 }
 
-impl Known {
+impl KnownProgram {
     fn start(runtime: Runtime, knobs: &[(&'static str, &'static str)], leak: u32) -> Self {
         let scene = Scene::begin();
         let start = Start::known(runtime, "heap.dll", &["300"]).knobs(knobs);
@@ -49,7 +51,8 @@ impl Known {
         self.scene.path(name)
     }
 
-    /// What gcwatch says, in its own turn: other tests have dumps too.
+    /// Runs `gcwatch heap` on the process and returns the records. The command uses a separate lock, because other
+    /// tests also take dumps.
     fn ask(&self, args: &[&str]) -> Vec<Value> {
         let (pid, leases) = (self.target.pid().to_string(), self.path("leases"));
         let mut all = vec!["heap", &pid, "--lease-folder", &leases, "--force"];
@@ -58,10 +61,11 @@ impl Known {
     }
 }
 
-/// Objects and bytes by the runtime's name; it leaves a nested type's outer one out.
+/// Returns the number of objects and bytes of each type. The keys are the runtime's type names, which omit the outer
+/// type of a nested type.
 fn by_type(records: &[Value]) -> BTreeMap<String, (u64, u64)> {
     let mut sums: BTreeMap<String, (u64, u64)> = BTreeMap::new();
-    for row in of_kind(records, "heap_type") {
+    for row in select_kind(records, "heap_type") {
         let name = row["raw_type"].as_str().unwrap().to_owned();
         let (objects, bytes) = sums.entry(name).or_default();
         *objects += row["objects"].as_u64().unwrap();
@@ -70,7 +74,7 @@ fn by_type(records: &[Value]) -> BTreeMap<String, (u64, u64)> {
     sums
 }
 
-/// Every type of every case, against what the program says.
+/// Checks every type of every case against the program's description.
 fn check_types(truth: &Value, found: &BTreeMap<String, (u64, u64)>) {
     let cases = truth["cases"].as_array().unwrap();
     assert!(cases.len() > 25, "{}", cases.len());
@@ -89,14 +93,14 @@ fn check_types(truth: &Value, found: &BTreeMap<String, (u64, u64)>) {
 }
 
 fn type_row<'a>(records: &'a [Value], name: &str) -> &'a Value {
-    of_kind(records, "heap_type")
+    select_kind(records, "heap_type")
         .into_iter()
         .find(|row| row["raw_type"] == name)
         .unwrap()
 }
 
 fn count_types(runtime: Runtime, knobs: &[(&'static str, &'static str)]) {
-    let known = Known::start(runtime, knobs, 0);
+    let known = KnownProgram::start(runtime, knobs, 0);
     let first = known.ask(&[]);
     let truth = known.truth();
     check_types(&truth, &by_type(&first));
@@ -109,12 +113,12 @@ fn count_types(runtime: Runtime, knobs: &[(&'static str, &'static str)]) {
         (heap["complete"].as_bool(), heap["unnamed_types"].as_u64()),
         (Some(true), Some(0))
     );
-    // That of .NET Core 3.1 ends the session at times before it wrote that threads run again.
+    // A dump of .NET Core 3.1 sometimes ends its session before it reports that threads run again.
     assert!(
         runtime.is_core_3() || !heap["stopped_ns"].as_array().unwrap().is_empty(),
         "{heap}"
     );
-    // Retained as stated, for holders of a type that only they are.
+    // Retained bytes match the description, for types that have no other holders.
     let retained = |name: &str| type_row(&first, name)["retained"].as_u64().unwrap();
     let stated = |case: &str| {
         let cases = truth["cases"].as_array().unwrap().iter();
@@ -126,11 +130,11 @@ fn count_types(runtime: Runtime, knobs: &[(&'static str, &'static str)]) {
     assert_eq!(retained("Held.HolderA"), stated("shared by two holders"));
     assert_eq!(retained("Held.StringHolder"), stated("strings"));
     assert_eq!(retained("Held.InCycleA"), stated("cycle"));
-    // Each key has a value that only it keeps.
+    // Each key keeps a value that has no other holder.
     assert_eq!(retained("Held.CwtKey"), 3_000 * (24 + 56));
-    // The ways end where the program says.
+    // The paths end at the described holders.
     let holders = |name: &str| -> Vec<&str> {
-        let of_type = of_kind(&first, "heap_path")
+        let of_type = select_kind(&first, "heap_path")
             .into_iter()
             .filter(|row| row["type"] == name);
         of_type.map(|row| row["root"].as_str().unwrap()).collect()
@@ -150,7 +154,7 @@ fn count_types(runtime: Runtime, knobs: &[(&'static str, &'static str)]) {
         "{:?}",
         holders("Finalizing")
     );
-    // Names are there the second time, and the third: the process forgot that it has given them.
+    // The second and third dumps also have names, although the process has already sent the names in the first dump.
     for _ in 0..2 {
         let again = known.ask(&["--histogram"]);
         assert_eq!(again[0]["unnamed_types"], 0, "{}", again[0]);
@@ -158,23 +162,25 @@ fn count_types(runtime: Runtime, knobs: &[(&'static str, &'static str)]) {
     }
 }
 
-/// Scenario: a program holds memory in thirty ways and knows how much of each type lives; three dumps in a row.
-/// Guarantee: objects and bytes of every type are exact, retained bytes are as stated, ways end at the field, handle,
-/// stack or queue that holds; each dump names its types.
+/// Scenario: a program holds memory in thirty ways and describes the live objects of each type. Three dumps of the
+/// program are taken.
+/// Guarantee: the numbers of objects and bytes of every type are exact, and retained bytes match the description. Paths
+/// end at the field, handle, stack or queue that holds the objects. Each dump names its types.
 fn every_type_is_counted(runtime: Runtime) {
     count_types(runtime, &[]);
 }
 
-/// Scenario: the same with the server collector.
-/// Guarantee: the same.
+/// Scenario: the same program runs with the server collector.
+/// Guarantee: the result is the same.
 fn every_type_is_counted_with_server_gc(runtime: Runtime) {
     count_types(runtime, &[("gcServer", "1")]);
 }
 
-/// Scenario: a program leaks 2,000 objects a second into a static list; two dumps, of which the records are compared.
-/// Guarantee: the type that grew is named, by at least what was leaked between, and so is the field that holds it.
-fn a_leak_is_found_with_its_holder(runtime: Runtime) {
-    let known = Known::start(runtime, &[], 2_000);
+/// Scenario: a program leaks 2,000 objects per second into a static list; the records of two dumps are compared.
+/// Guarantee: the comparison names the growing type, with more objects and the matching number of bytes, and the static
+/// field that holds the objects.
+fn leak_is_found_with_its_holder(runtime: Runtime) {
+    let known = KnownProgram::start(runtime, &[], 2_000);
     let files = [known.path("a.ndjson"), known.path("b.ndjson")];
     let made = || -> u64 {
         let text = std::fs::read_to_string(known.path("truth.leak")).unwrap_or_default();
@@ -182,7 +188,7 @@ fn a_leak_is_found_with_its_holder(runtime: Runtime) {
     };
     let mut counts = Vec::new();
     for file in &files {
-        // More was leaked than before.
+        // Wait until the program has leaked more than before.
         let least = counts.last().copied().unwrap_or(0) + 2_000;
         counts.push(until("a leak", || Some(made()).filter(|made| *made >= least)));
         known.ask(&["-o", file]);
@@ -195,14 +201,14 @@ fn a_leak_is_found_with_its_holder(runtime: Runtime) {
             .unwrap_or_else(|| panic!("{grown:#?}"))
     };
     let leaked = of("type", "Leaked");
-    // The second dump came after the second count, the first one after the first.
+    // The second dump was taken after the second count, the first dump after the first count.
     assert!(leaked["objects"].as_i64().unwrap() > 0, "{leaked}");
     assert_eq!(
         leaked["bytes"].as_i64().unwrap(),
         leaked["objects"].as_i64().unwrap() * 32
     );
     let held = of("root", "static Cache.entries");
-    // The stack of `Main` may hold the list as well: then neither retains it.
+    // The stack of `Main` can hold the list, too. In this case, neither holder retains the list.
     assert!(held["bytes"].as_i64() >= leaked["retained"].as_i64(), "{held} {leaked}");
     let after = std::fs::read_to_string(&files[1]).unwrap();
     let path = after.lines().map(|line| serde_json::from_str::<Value>(line).unwrap());
@@ -211,24 +217,25 @@ fn a_leak_is_found_with_its_holder(runtime: Runtime) {
     assert_eq!(roots, ["static Cache.entries"]);
 }
 
-/// Scenario: only the types, from a runtime that can leave references out.
-/// Guarantee: they are exact, and nothing is said of who holds them.
-fn a_histogram_needs_no_graph(runtime: Runtime) {
-    let known = Known::start(runtime, &[], 0);
+/// Scenario: a histogram is requested from a runtime that can omit references.
+/// Guarantee: the types are exact, and no holders are reported.
+fn histogram_needs_no_graph(runtime: Runtime) {
+    let known = KnownProgram::start(runtime, &[], 0);
     let found = known.ask(&["--histogram"]);
     check_types(&known.truth(), &by_type(&found));
     assert_eq!(found[0]["method"], "histogram");
     assert_eq!(
-        of_kind(&found, "heap_root").len() + of_kind(&found, "heap_path").len(),
+        select_kind(&found, "heap_root").len() + select_kind(&found, "heap_path").len(),
         0
     );
 }
 
-/// Scenario: the formats of other programs, and the recording, which is read again; a graph that has no room.
-/// Guarantee: each file is there and is what it says; the recording gives the same types; without room there is a
-/// histogram, and it says why.
+/// Scenario: dumps are written in the formats of other programs, together with their recordings. One recording is read
+/// again, with the default memory limit and with a limit into which the graph does not fit.
+/// Guarantee: each file has its format. The recording has the exact types. Without enough memory, the result is a
+/// histogram with exact types and the reason.
 fn other_formats_are_written(runtime: Runtime) {
-    let known = Known::start(runtime, &[], 0);
+    let known = KnownProgram::start(runtime, &[], 0);
     for name in ["heap.pb.gz", "heap.heapsnapshot", "heap.svg", "heap.txt"] {
         let (file, kept) = (known.path(name), known.path(&format!("{name}.nettrace")));
         known.ask(&["-o", &file, "--keep", &kept]);
@@ -248,17 +255,18 @@ fn other_formats_are_written(runtime: Runtime) {
     let without_room = records(["heap", &kept, "--memory", "1"]);
     assert_eq!(without_room[0]["method"], "histogram");
     assert!(
-        without_room[0]["reason"].as_str().unwrap().contains("objects takes"),
+        without_room[0]["reason"].as_str().unwrap().contains("objects needs"),
         "{}",
         without_room[0]
     );
     check_types(&known.truth(), &by_type(&without_room));
 }
 
-/// Scenario: a second dump while another one has the host's turn.
-/// Guarantee: it is refused, with who has it, and the process is not asked.
-fn a_dump_without_room_is_refused(runtime: Runtime) {
-    let known = Known::start(runtime, &[], 0);
+/// Scenario: the price of a dump is requested. Then a dump is requested while the test holds the burst lock of the
+/// host.
+/// Guarantee: the price is printed without a dump. The dump is refused, because another burst runs.
+fn concurrent_dump_is_refused(runtime: Runtime) {
+    let known = KnownProgram::start(runtime, &[], 0);
     let (pid, leases) = (known.target.pid().to_string(), known.path("leases"));
     let output = gcwatch(["heap", &pid, "--lease-folder", &leases, "--price"]);
     assert!(
@@ -268,7 +276,7 @@ fn a_dump_without_room_is_refused(runtime: Runtime) {
     );
     let price = stderr(&output);
     assert!(
-        price.contains("stops all threads for about") && price.contains("beside the heap"),
+        price.contains("stops all threads for about") && price.contains("in addition to the heap"),
         "{price}"
     );
     std::fs::create_dir(&leases).unwrap();
@@ -277,33 +285,34 @@ fn a_dump_without_room_is_refused(runtime: Runtime) {
     let output = gcwatch(["heap", &pid, "--lease-folder", &leases]);
     assert_eq!(output.status.code(), Some(1));
     assert!(
-        stderr(&output).contains("not done: another burst runs"),
+        stderr(&output).contains("no dump taken: another burst runs"),
         "{}",
         stderr(&output)
     );
 }
 
-/// Scenario: .NET 11 is asked to wait for its reader, with 16 MB of memory.
+/// Scenario: a process on .NET 11 is dumped with `--small-buffer`: the runtime has a buffer of 16 MB and waits for its
+/// reader.
 /// Guarantee: the dump is complete and exact.
-fn a_small_buffer_is_enough(runtime: Runtime) {
-    let known = Known::start(runtime, &[], 0);
+fn small_buffer_is_sufficient(runtime: Runtime) {
+    let known = KnownProgram::start(runtime, &[], 0);
     let (pid, leases) = (known.target.pid().to_string(), known.path("leases"));
     let ask = || gcwatch(["heap", &pid, "--lease-folder", &leases, "--force", "--small-buffer"]);
-    // A reader that has no CPU gives it up at once, so that the process is not held.
+    // gcwatch abandons the dump if gcwatch gets too little CPU time, so that the process is not blocked.
     let answer = (0..10).map(|_| ask()).find(|output| {
         assert!(
-            output.status.success() || stderr(output).contains("given up"),
+            output.status.success() || stderr(output).contains("was abandoned"),
             "{}",
             stderr(output)
         );
         output.status.success()
     });
-    let answer = answer.expect("one of ten dumps is read as fast as it comes");
+    let answer = answer.expect("one of ten dumps is read fast enough");
     check_types(&known.truth(), &by_type(&records_of(&answer)));
 }
 
-/// Scenario: a program compiled ahead of time.
-/// Guarantee: it is refused, whatever a person insists on.
+/// Scenario: the process is compiled ahead of time.
+/// Guarantee: the dump is refused, even with `--force`.
 fn native_aot_is_refused(runtime: Runtime) {
     let target = Start::new(runtime, "steady").start();
     let output = gcwatch(["heap", &target.pid().to_string(), "--force"]);

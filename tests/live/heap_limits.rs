@@ -1,5 +1,5 @@
-//! Limits of heaps of real processes, as the daemon shows them: what NativeAOT takes of its environment, and whether a
-//! runtime sees the limit of its control group.
+//! Heap limits of real processes in the records of the daemon. NativeAOT reads its limit from the environment; other
+//! runtimes derive their limit from their control group, if they see the limit of the group.
 
 use serde_json::Value;
 use test_support::add_tests_on;
@@ -10,18 +10,14 @@ use test_support::scene::Scene;
 
 pub(crate) fn tests(tests: &mut Tests) {
     let native: Vec<Runtime> = ALL.into_iter().filter(|runtime| runtime.is_native_aot()).collect();
-    add_tests_on!(tests, native.iter().copied(); native_aot_until_10_takes_no_hexadecimal_prefix);
+    add_tests_on!(tests, native.iter().copied(); native_aot_before_11_ignores_hexadecimal_prefix);
     for runtime in ALL {
         if ["net9.0.22", "net10.0.14", "net11.0.0"].contains(&runtime.name) {
-            let name = format!(
-                "{}::{}::the_limit_of_a_group_is_seen_or_not",
-                module_path!(),
-                runtime.name
-            );
+            let name = format!("{}::{}::limit_is_seen_only_at_start", module_path!(), runtime.name);
             tests.add(
                 name,
                 move || need(runtime),
-                move || the_limit_of_a_group_is_seen_or_not(runtime),
+                move || limit_is_seen_only_at_start(runtime),
             );
         }
         // .NET 8 does not report its limit.
@@ -52,10 +48,11 @@ fn unseen(record: &Value) -> String {
         .collect()
 }
 
-/// Scenario: two programs of each NativeAOT with a limit of 96 MiB in their environment, written with `0x` and without.
-/// Guarantee: without, the limit is shown; with, from 11 on alone. Records show that this runtime does not say it, nor
-/// how its collector is set up.
-fn native_aot_until_10_takes_no_hexadecimal_prefix(runtime: Runtime) {
+/// Scenario: two programs run on NativeAOT with a heap limit of 96 MiB in their environment. One limit is written with
+/// `0x`, the other without.
+/// Guarantee: the daemon shows the limit without `0x` for every version, and the limit with `0x` only for version 11.
+/// The records state that the runtime does not report its limit, and does not send its GC settings.
+fn native_aot_before_11_ignores_hexadecimal_prefix(runtime: Runtime) {
     let scene = Scene::begin();
     let limited = |value: &str| scene.start(runtime, "steady").env("DOTNET_GCHeapHardLimit", value);
     let (plain, prefixed) = (limited("6000000").start(), limited("0x6000000").start());
@@ -65,7 +62,7 @@ fn native_aot_until_10_takes_no_hexadecimal_prefix(runtime: Runtime) {
     let plain = daemon.await_process(plain.pid(), runtime.name, is_known);
     assert_eq!(plain["memory"]["heap_limit"], 96 * MIB, "{}", plain["memory"]);
     let note = plain["memory"]["heap_limit_note"].as_str().unwrap();
-    assert!(note.starts_with("this runtime does not say"), "{note}");
+    assert!(note.starts_with("this runtime does not report it"), "{note}");
     let record = daemon.await_process(prefixed.pid(), runtime.name, is_known);
     let limit = &record["memory"]["heap_limit"];
     if runtime.version.is_some_and(|version| version.starts_with("11.")) {
@@ -73,24 +70,25 @@ fn native_aot_until_10_takes_no_hexadecimal_prefix(runtime: Runtime) {
     } else {
         assert!(limit.is_null(), "{}", record["memory"]);
         assert!(
-            unseen(&record).contains("a limit of its heap\": \"this runtime does not say"),
+            unseen(&record).contains("a limit of its heap\": \"this runtime does not report one"),
             "{}",
             unseen(&record)
         );
     }
     if record["process"]["collector"].is_null() {
         assert!(
-            unseen(&record).contains("settings\": \"this runtime does not say"),
+            unseen(&record).contains("settings\": \"NativeAOT does not send them"),
             "{}",
             unseen(&record)
         );
     }
 }
 
-/// Scenario: a process that starts in a memory group of 450 MiB; one that is put into it after its start.
-/// Guarantee: the first has three quarters of it as the limit of its heap, by the runtime's own word. The second has
-/// none: its runtime does not see it, which is said, and an alert; nothing is compared with three quarters.
-fn the_limit_of_a_group_is_seen_or_not(runtime: Runtime) {
+/// Scenario: one process starts in a memory group of 450 MiB; another is moved into such a group after its start.
+/// Guarantee: the heap limit of the first process is three quarters of the group's limit, as its runtime reports. The
+/// runtime of the second process does not see the limit. A note of the limit and a fired rule state this. The daemon
+/// assumes no heap limit, and there is no incident.
+fn limit_is_seen_only_at_start(runtime: Runtime) {
     let scene = Scene::begin();
     let [inside, later] = ["inside", "later"].map(|name| {
         let group = Group::new("memory", &format!("{}{name}", scene.mark())).unwrap();
@@ -129,16 +127,17 @@ fn the_limit_of_a_group_is_seen_or_not(runtime: Runtime) {
         memory["heap_limit_note"].as_str().unwrap().starts_with(NOT_SEEN),
         "{memory}"
     );
-    // A fact, and no harm.
+    // The rule is a note, so it causes no incident.
     assert_eq!(record["incidents"].as_array().unwrap().len(), 0, "{record}");
-    // They end before their groups.
+    // The processes exit before their groups are removed.
     drop((seeing, blind));
 }
 
-/// Scenario: two processes in memory groups of 450 MiB; the limits are raised to 900 MiB and lowered to 300 MiB while
-/// they run. One program calls GC.RefreshMemoryLimit all the time.
-/// Guarantee: the heap of the first process keeps its limit, and a note says so in each direction, with the limit that
-/// it would have. The heap of the second process has three quarters of each limit, and no note.
+/// Scenario: two processes run in memory groups of 450 MiB; the limits are raised to 900 MiB and lowered to 300 MiB
+/// while they run. One program continuously calls GC.RefreshMemoryLimit.
+/// Guarantee: the first process keeps its heap limit. After each change, a rule fires, and a note states the kept limit
+/// and the limit that the runtime would have after a restart. The heap limit of the second process is three quarters of
+/// each limit, without a note.
 fn limit_changed_in_place_is_noted(runtime: Runtime) {
     let scene = Scene::begin();
     let groups = ["keeps", "refreshes"].map(|name| {

@@ -1,7 +1,7 @@
-//! Labelled runs: the shipped rules that fire on real processes.
+//! Labelled runs: records live processes, and compares the shipped rules that fire with the rules that should fire.
 //!
-//! tests/recordings/rules describes the case of each run with its figures; tests/rules evaluates these recordings. The
-//! processes of this module are live. Rules about minutes are not in this table, because a run takes seconds.
+//! `tests/recordings/rules` has recordings of the same cases and describes their figures; `tests/rules` evaluates these
+//! recordings. [`RUNS`] does not cover rules that evaluate several minutes, because a run takes at most 60 s.
 
 use std::collections::BTreeSet;
 use std::process::Stdio;
@@ -12,9 +12,9 @@ use serde_json::Value;
 use test_support::harness::Tests;
 use test_support::program::{command, records};
 use test_support::runtimes::{ALL, Runtime};
-use test_support::target::{PATIENCE, Start};
+use test_support::target::{Start, TIMEOUT};
 
-/// A row of the table.
+/// A row of [`RUNS`]: a workload, and the rules that must fire or can fire on it.
 struct Run {
     mode: &'static str,
     knobs: &'static [(&'static str, &'static str)],
@@ -23,15 +23,16 @@ struct Run {
     /// Whether the session is open before the work starts.
     from_start: bool,
     fits: fn(Runtime) -> bool,
-    /// Rules of which one must fire, because the data that a runtime sends decides which rule of a group fires; empty
-    /// if no rule may fire.
+    /// Rules of which at least one must fire; empty for a healthy process. The data that a runtime sends determines
+    /// which of these rules fires.
     fires: &'static [&'static str],
-    /// Whether the collections reached the condition of these rules, because the duration of a pause depends on the
-    /// host. Otherwise none of the rules fires.
+    /// Returns whether the collections met the condition of the rules in `fires`. The check is necessary because the
+    /// duration of a pause depends on the host. If the condition was not met, none of these rules may fire.
     provoked: fn(&[Value]) -> bool,
-    /// Rules that may fire, depending on the speed of the host; other rules must not fire.
+    /// Rules that can also fire, depending on the speed of the host. Apart from these rules and the rules in `fires`,
+    /// no rule of severity warning or higher may fire.
     may: &'static [&'static str],
-    /// Whether the run is also part of the selection without `GCWATCH_MATRIX=full`.
+    /// Whether the run is executed even without `GCWATCH_MATRIX=full`.
     always: bool,
 }
 
@@ -189,14 +190,14 @@ const RUNS: &[Run] = &[
         mode: "burst",
         seconds: 30,
         from_start: true,
-        // During the reads, the program allocates at full speed.
+        // In the first seconds, the program fills an index and allocates at full speed.
         may: LONG,
         always: false,
         ..NORMAL
     },
 ];
 
-/// Returns the rules that fire on a live process, each with whether it is a warning or more severe, and the
+/// Records a live process. Returns the rules that fired, each with a flag for severity warning or higher, and the
 /// collections.
 fn judged(runtime: Runtime, run: &Run) -> (BTreeSet<(String, bool)>, Vec<Value>) {
     let mut start = Start::new(runtime, run.mode).knobs(run.knobs);
@@ -217,19 +218,20 @@ fn judged(runtime: Runtime, run: &Run) -> (BTreeSet<(String, bool)>, Vec<Value>)
         .spawn()
         .unwrap();
     if run.from_start {
-        // The session is open as soon as the partial file has a header; a complete file gets its final name.
+        // The session is open as soon as the partial file has a header. `gcwatch record` renames the file when the
+        // recording is complete.
         let partial = target.tmp().join("r.nettrace.partial");
         let since = Instant::now();
         while partial.metadata().map_or(0, |file| file.len()) == 0 {
             assert!(
-                since.elapsed() < PATIENCE,
+                since.elapsed() < TIMEOUT,
                 "{} {}: the session opens",
                 runtime.name,
                 run.mode
             );
             assert!(
                 recorder.try_wait().unwrap().is_none(),
-                "{} {}: no session",
+                "{} {}: gcwatch records until the session opens",
                 runtime.name,
                 run.mode
             );
@@ -254,10 +256,10 @@ fn judged(runtime: Runtime, run: &Run) -> (BTreeSet<(String, bool)>, Vec<Value>)
     (fired, analyzed)
 }
 
-/// Scenario: a faulty or healthy process on a runtime is recorded live; without GCWATCH_MATRIX=full, a selection of the
-/// runs is used.
-/// Guarantee: the rules of the row fire, and no other rule of severity warning or higher; on healthy processes, no such
-/// rule fires.
+/// Scenario: gcwatch records a live process, which is faulty or healthy. Without GCWATCH_MATRIX=full, only a selection
+/// of the runs is executed.
+/// Guarantee: at least one rule in `fires` fires if and only if the collections met the condition of these rules. No
+/// unexpected rule of severity warning or higher fires.
 fn only_expected_rules_fire(runtime: Runtime, run: &Run) {
     let (fired, gcs) = judged(runtime, run);
     let mut severe = fired.iter().filter(|(_, is_severe)| *is_severe);
@@ -268,7 +270,7 @@ fn only_expected_rules_fire(runtime: Runtime, run: &Run) {
         assert_eq!(
             fires,
             (run.provoked)(&gcs),
-            "left: a rule fires, right: its condition was reached; {fired:?}"
+            "an expected rule fires (left) if and only if its condition was met (right): {fired:?}"
         );
     }
 }

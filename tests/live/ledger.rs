@@ -1,4 +1,5 @@
-//! The memory ledger of real processes in memory control groups; each process has its memory in one known place.
+//! The memory ledger of real processes in memory control groups. Each process has most of its memory in one known line
+//! of the ledger.
 
 use serde_json::Value;
 use test_support::add_tests;
@@ -20,14 +21,15 @@ fn need() -> Need {
 const MIB: u64 = 1 << 20;
 const LIMIT: u64 = 512 * MIB;
 
-/// A program whose memory is in one place.
+/// A program with most of its memory in one line of the ledger.
 struct Case {
-    /// The expected verdict and the ledger line that causes it.
+    /// Expected verdict.
     verdict: &'static str,
+    /// Ledger line that causes the verdict.
     line: &'static str,
-    /// Size of the line at which the verdict must be right.
+    /// Size of the line at which the verdict must be right, in bytes.
     least: u64,
-    /// The mode and environment with which the line grows to this size.
+    /// Mode of the workload. With the mode, `env` and `knobs`, the line grows to this size.
     mode: &'static str,
     env: &'static [(&'static str, &'static str)],
     knobs: &'static [(&'static str, &'static str)],
@@ -78,7 +80,8 @@ const CASES: [Case; 5] = [
     },
 ];
 
-/// Returns .NET 10, which is always available, and the other runtimes if they are available.
+/// Returns .NET 10, which is always available. In a full run, the iterator also contains the other runtimes that are
+/// available.
 fn runtimes() -> impl Iterator<Item = Runtime> {
     let others = ["net8.0.33", "net9.0.22", "net10.0.14"];
     let wanted = move |runtime: &Runtime| {
@@ -91,11 +94,12 @@ fn bytes(ledger: &Value, line: &str) -> u64 {
     ledger[line].as_u64().unwrap_or(0)
 }
 
-/// Scenario: the processes are a managed leak, a native leak, a heap with pinned objects between holes, a heap that
-/// keeps the memory of a peak, and a heap with a large budget for the youngest objects, each in a memory group with a
-/// limit of 512 MiB.
-/// Guarantee: each verdict is right as soon as its line is large; the lines add up to the usage, and usage and headroom
-/// to the limit; an incident of a rule that requests the ledger contains it as a record and as a clause.
+/// Scenario: each process runs in a memory group with a limit of 512 MiB. The processes have a managed leak, a native
+/// leak, a heap with pinned objects between holes, a heap that keeps the memory of a peak, or a heap with a large
+/// budget for the youngest objects.
+/// Guarantee: each verdict is right as soon as its line is large enough. The lines add up to the usage, and usage and
+/// headroom add up to the limit. The incident of a rule that requests the ledger contains the ledger as a record and as
+/// a clause.
 fn verdicts_are_right() {
     for runtime in runtimes() {
         let scene = Scene::begin();
@@ -111,7 +115,7 @@ fn verdicts_are_right() {
                 }
                 let target = start.spawn();
                 group.take(target.pid());
-                // The tuple drops the group after the process in it.
+                // The tuple drops the process before the group that contains the process.
                 (case, target, group)
             })
             .collect();
@@ -152,8 +156,8 @@ fn verdicts_are_right() {
             let sum: u64 = lines.iter().map(|line| bytes(&ledger, line)).sum();
             assert_eq!(sum, bytes(&ledger, "usage"), "{what}: {ledger}");
             assert_eq!(sum + bytes(&ledger, "headroom"), LIMIT, "{what}: {ledger}");
-            // The kernel counts in batches per CPU, and memory from before the process joined its group is counted
-            // elsewhere.
+            // The kernel counts in batches per CPU, and counts memory from before the process joined its group in
+            // another group.
             assert!(bytes(&ledger, "unknown") < 16 * MIB, "{what}: {ledger}");
             let incident = daemon.incident(target.pid(), &what, |one| one["rule"] == "test.memory");
             assert_eq!(incident["evidence"][0]["name"], "ledger", "{incident}");

@@ -1,10 +1,11 @@
-//! gcwatch against real runtimes and against programs of others: processes are started, attached to, and counted with.
+//! gcwatch with real runtimes and third-party programs: tests start processes, attach to them, and compare counts.
 //!
-//! `cargo test --test live` runs a selection on the two runtimes that are always there, and on packs where they are.
-//! `tests/live/run` runs the whole matrix (`GCWATCH_MATRIX=full`) and writes docs/compatibility.md. See README.md
-//! beside this file.
+//! `cargo test --test live` runs a selection on the two runtimes that are always available, and on packs if they are
+//! available. `tests/live/run` runs the whole matrix (`GCWATCH_MATRIX=full`) and writes docs/compatibility.md. See
+//! README.md in this folder.
 //!
-//! Each module lists its tests and what they need; where that is not there, a test is `ignored`, with the reason.
+//! Each module lists its tests with their requirements. A test whose requirements are missing is `ignored`, with the
+//! reason.
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,
@@ -44,7 +45,7 @@ use std::process::ExitCode;
 
 use test_support::harness::Tests;
 
-/// Whether the whole matrix was asked for, which takes minutes.
+/// Returns whether the whole matrix was requested. The whole matrix takes minutes.
 fn is_full() -> bool {
     std::env::var("GCWATCH_MATRIX").is_ok_and(|value| value == "full")
 }
@@ -52,7 +53,7 @@ fn is_full() -> bool {
 fn main() -> ExitCode {
     let mut tests = Tests::default();
     for of_module in [
-        // Some of these run alone: there is least to wait for while nothing else has begun. Then those that take longest.
+        // Tests that run alone come first, before any other test has started. The longest tests come next.
         profiles::tests,
         daemon_targets::tests,
         evidence::tests,
@@ -82,7 +83,8 @@ fn main() -> ExitCode {
     ] {
         of_module(&mut tests);
     }
-    // They wait most of the time: for sessions of some seconds, and for processes to end.
+    // More tests than cores run at the same time, because the tests mostly wait: for sessions of some seconds, and for
+    // processes to exit.
     let cores = std::thread::available_parallelism().map_or(2, usize::from);
     tests.run(3 * cores)
 }

@@ -1,7 +1,8 @@
-//! Runtimes x configurations: what each sends, and that it adds up. The table is docs/compatibility.md.
+//! The matrix of runtimes and configurations. Each row states the data that a runtime sends; the tests check that this
+//! data is consistent. docs/compatibility.md has the table.
 //!
-//! A run compares the rows of the runtimes that it had with the committed table; `GCWATCH_UPDATE_MATRIX=1` writes them.
-//! A row has no counts and no times: it is the same on every machine.
+//! A run compares the rows of its runtimes with the committed table; with `GCWATCH_UPDATE_MATRIX=1`, the run writes its
+//! rows into the table. A row contains no counts and no times, so the row is the same on every machine.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -14,13 +15,13 @@ use test_support::target::Start;
 use crate::analyzed::Analyzed;
 use crate::profiles::record;
 
-/// A way to run the collector, and the work that shows it.
+/// A configuration of the collector, and a workload that exercises it.
 struct Configuration {
     name: &'static str,
     mode: &'static str,
     knobs: &'static [(&'static str, &'static str)],
     fits: fn(Runtime) -> bool,
-    /// What must be in the recording besides what every one has.
+    /// Checks the specific content of the recording, in addition to the common checks.
     check: fn(&Analyzed, Runtime, &str),
 }
 
@@ -32,7 +33,7 @@ fn managed(runtime: Runtime) -> bool {
     !runtime.is_native_aot()
 }
 
-/// The collector in a library of its own comes with the packs of 8 and later.
+/// Returns whether the runtime has the standalone collector library, which is part of packs of .NET 8 and later.
 fn has_clrgc(runtime: Runtime) -> bool {
     runtime.folder().join("libclrgc.so").exists()
 }
@@ -146,7 +147,7 @@ const CONFIGURATIONS: &[Configuration] = &[
     },
 ];
 
-/// The events whose versions a row has: all runtimes send them.
+/// The events whose versions are in a row. All runtimes send them.
 const EVENTS: [&str; 5] = [
     "GCStart",
     "GCEnd",
@@ -164,7 +165,7 @@ fn row(runtime: Runtime, configuration: &Configuration) -> String {
     assert_eq!(analyzed.stream["clean_end"], true, "{context}");
     analyzed.assert_whole(&context);
     (configuration.check)(&analyzed, runtime, &context);
-    // NativeAOT programs print no counters; no-GC regions count collections that are none.
+    // NativeAOT programs print no counters, and no-GC regions count collections that do not exist.
     if !runtime.is_native_aot() && configuration.mode != "nogc" {
         target.await_ticks(1);
         analyzed.assert_agrees_with(target.ticks(), &context);
@@ -187,7 +188,7 @@ fn row(runtime: Runtime, configuration: &Configuration) -> String {
     for (feature, seen) in [
         ("committed", analyzed.has_dynamic("CommittedUsage")),
         ("DATAS", analyzed.has_dynamic("SizeAdaptationSample")),
-        // DATAS decides by itself how many.
+        // The row states this only for `server`, because DATAS changes the number of heaps.
         (
             "several heaps",
             configuration.name == "server" && analyzed.most_heaps() > 1,
@@ -218,20 +219,21 @@ fn table() -> PathBuf {
 const HEAD: &str = "\
 # Compatibility
 
-Written by `tests/live/run`: real processes, each recorded by `gcwatch record` and compared with its own counters
-(`GC.CollectionCount`, `GC.GetTotalPauseDuration`). In every row all collections except those in progress at the ends
-were complete, no event was lost or undecoded, and the number of collections and the pause time match the process's own.
+With this page you can check whether gcwatch was tested with your runtime, configuration and kernel. `tests/live/run`
+writes this table: it records real processes with `gcwatch record`, and compares the recordings with the counters of the
+processes (`GC.CollectionCount`, `GC.GetTotalPauseDuration`). In every row, all collections except those in progress at
+the ends were complete, no event was lost or undecoded, and the number of collections and the pause time are equal.
 
-*Command* is what the runtime accepted, trying the newest first. *Versions* are those of GCStart, GCEnd, GCHeapStats,
-GCGlobalHeapHistory and GCPerHeapHistory as received. Runtimes: the tests download `core3.1.23`, `net10.0.0` and
-`net10.0.0-musl`; the others come from a folder of packs. Kernel and control groups of this table are those of the host
-of the test; [the second table](#machines) has machines in which both are known.
+*Command* is the newest command that the runtime accepted. *Versions* are the received versions of GCStart, GCEnd,
+GCHeapStats, GCGlobalHeapHistory and GCPerHeapHistory. The tests download the runtimes `core3.1.23`, `net10.0.0` and
+`net10.0.0-musl`; the other runtimes come from a folder of packs. Kernel and control groups of this table are those of
+the test host; [the second table](#machines) has machines with known versions of both.
 
 | Runtime | Configuration | Processor | C library | Command | Versions | Also seen |
 |---|---|---|---|---|---|---|
 ";
 
-/// Where the table of `tests/machines/run` begins, which stays.
+/// Heading of the section that `tests/machines/run` writes. An update of the matrix keeps this section.
 const MACHINES: &str = "\n## Machines\n";
 
 fn committed() -> BTreeMap<(String, String), String> {
@@ -266,12 +268,13 @@ fn write(rows: &BTreeMap<(String, String), String>) {
     std::fs::write(table(), text).unwrap();
 }
 
-/// Scenario: a runtime in a configuration that it has; without GCWATCH_MATRIX=full a selection of them.
-/// Guarantee: the recording is whole and agrees with the process, and the row of docs/compatibility.md is as committed.
+/// Scenario: a process runs on one runtime in one configuration, and is recorded. Without `GCWATCH_MATRIX=full`, only a
+/// selection of the configurations is tested.
+/// Guarantee: the recording is complete and agrees with the process, and the row matches docs/compatibility.md.
 fn row_is_as_committed(runtime: Runtime, configuration: &Configuration) {
     let row = row(runtime, configuration);
     let key = (runtime.name.to_owned(), configuration.name.to_owned());
-    // Rows are written one after the other, whichever test has one.
+    // The lock keeps parallel tests from overwriting each other's rows.
     static TABLE: Mutex<()> = Mutex::new(());
     let _table = TABLE.lock().unwrap_or_else(PoisonError::into_inner);
     let mut rows = committed();
@@ -293,7 +296,7 @@ pub(crate) fn tests(tests: &mut Tests) {
             } else {
                 configuration.name == "default"
             };
-            // What a pack has in it is known when it is there.
+            // `fits` reads the content of a pack, so the function is called only if the pack is available.
             let fits = !runtime.is_there() || (configuration.fits)(runtime);
             if !fits || !(full || chosen) {
                 continue;

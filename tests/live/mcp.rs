@@ -1,4 +1,4 @@
-//! Agents: an independent client of the protocol (`tests/mcp`), with a daemon that reads a real process.
+//! Agents: an independent client of the Model Context Protocol (`tests/mcp`), with a daemon that reads a real process.
 
 use std::io::{BufRead as _, BufReader, Write as _};
 use std::path::Path;
@@ -10,7 +10,7 @@ use test_support::harness::{Missing, Need, Tests, unless_skipped};
 use test_support::program;
 use test_support::runtimes::{NET_10, Runtime};
 use test_support::scene::Scene;
-use test_support::target::Running;
+use test_support::target::RunningProcess;
 
 pub(crate) fn tests(tests: &mut Tests) {
     let path = concat!(module_path!(), "::agent_gets_data_of_daemon");
@@ -23,7 +23,8 @@ fn need(runtime: Runtime) -> Need {
     python().map(drop).map_err(Missing::Failed)
 }
 
-/// Returns the Python interpreter with the client library.
+/// Installs the client library if necessary. Returns the Python interpreter with this library, or the reason why it is
+/// missing.
 fn python() -> Result<String, String> {
     let fetched = Command::new("tests/mcp/fetch").output().unwrap();
     if fetched.status.success() {
@@ -33,9 +34,9 @@ fn python() -> Result<String, String> {
     Err(format!("{why}; GCWATCH_SKIP_LIVE=mcp leaves its test out"))
 }
 
-/// The client.
+/// A running client, which takes questions on standard input and prints answers.
 struct Agent {
-    _child: Running,
+    _child: RunningProcess,
     questions: ChildStdin,
     answers: BufReader<ChildStdout>,
 }
@@ -51,7 +52,7 @@ impl Agent {
             .unwrap();
         let (questions, answers) = (child.stdin.take().unwrap(), child.stdout.take().unwrap());
         let mut agent = Self {
-            _child: Running(child),
+            _child: RunningProcess(child),
             questions,
             answers: BufReader::new(answers),
         };
@@ -74,7 +75,7 @@ impl Agent {
         self.next()
     }
 
-    /// Calls a tool and returns its answer.
+    /// Calls a tool, asserts its success, and returns its answer.
     fn call(&mut self, tool: &str, arguments: &Value) -> Value {
         let mut got = self.ask(&json!({ "tool": tool, "arguments": arguments }));
         assert_eq!(got["is_error"], false, "{tool} {arguments}: {got}");
@@ -82,11 +83,11 @@ impl Agent {
     }
 }
 
-/// Scenario: a program allocates, a daemon reads it, and an independent client of the protocol connects: over HTTP and
-/// over standard input and output, with the newest protocol and with the handshake of older versions.
-/// Guarantee: the client lists the tools and pages, and finds the process, its collections and their causes. Over
-/// standard input and output with `--allow-bursts`, it gets the threads of the process after it was shown the price; at
-/// the listener, it cannot request them.
+/// Scenario: a program allocates, a daemon reads it, and an independent client of the protocol connects. The client
+/// uses HTTP, and standard input and output, each with the newest protocol and with the handshake of older versions.
+/// Guarantee: the client lists the tools and pages, and finds the process, its collections and their causes. With
+/// `--allow-bursts`, the client gets the stacks and a recording of the process after it has confirmed the price.
+/// Without this option, the client cannot request stacks.
 fn agent_gets_data_of_daemon(runtime: Runtime) {
     let scene = Scene::begin();
     let mut target = scene.start(runtime, "steady").spawn();
@@ -138,7 +139,7 @@ fn agent_gets_data_of_daemon(runtime: Runtime) {
     stacks_after_their_price(program, pid, scene.folder());
 }
 
-/// Requests the stacks of every thread as an agent that may run bursts.
+/// Requests the stacks of every thread and a recording, as an agent that may run bursts.
 fn stacks_after_their_price(program: &str, pid: u32, folder: &Path) {
     let mut agent = Agent::start(&["auto", program, "mcp", "--allow-bursts"]);
     let priced = agent.call("stacks", &json!({ "pid": pid }));

@@ -8,7 +8,8 @@ use test_support::target::{Start, Target};
 
 use crate::analyzed::{Analyzed, analyze};
 
-/// Records a running target.
+/// Records a running target with additional arguments. Returns the analyzed recording and the standard error of the
+/// command.
 pub(crate) fn record(target: &mut Target, args: &[&str]) -> (Analyzed, String) {
     let file = target.tmp().join("r.nettrace");
     let pid = target.pid().to_string();
@@ -33,8 +34,8 @@ fn recorded(runtime: Runtime, mode: &'static str, profile: &str) -> (Analyzed, S
 
 pub(crate) fn tests(tests: &mut Tests) {
     for runtime in FETCHED {
-        // The test compares counters with the process's clock: without a CPU between the two reads, they are from
-        // different times.
+        // The test runs alone because it compares counters of the process at times of the process's clock. If the
+        // process lost the CPU between reading the clock and the counters, the two would be from different times.
         let path = format!("{}::gc::{}", module_path!(), runtime.name);
         tests.add_alone(path, move || runtime.need(), move || gc(runtime));
     }
@@ -42,7 +43,8 @@ pub(crate) fn tests(tests: &mut Tests) {
 }
 
 /// Scenario: an allocating process is recorded with the default profile.
-/// Guarantee: the collections match the process's own counters, and all are complete except at the ends.
+/// Guarantee: the collections match the process's own counters, and all collections except those at the ends are
+/// complete. The recording contains the events of collections, but no allocation ticks.
 fn gc(runtime: Runtime) {
     let (analyzed, context) = recorded(runtime, "threads", "gc");
     assert!(analyzed.gcs.len() > 20, "{context}: {}", analyzed.gcs.len());
@@ -60,8 +62,9 @@ fn gc(runtime: Runtime) {
     assert!(!analyzed.has_event("GCAllocationTick"), "{context}");
 }
 
-/// Scenario: processes that pin, finalize and add memory pressure are recorded with the Verbose profile.
-/// Guarantee: the recording contains allocation ticks, pins, finalized objects, memory pressure and joins.
+/// Scenario: processes that pin, finalize, add memory pressure, or use server GC are recorded with the Verbose profile.
+/// Guarantee: the recordings contain allocation ticks and pins, finalized objects with their type, memory pressure, and
+/// joins, respectively.
 fn gc_verbose(runtime: Runtime) {
     let (pin, context) = recorded(runtime, "pin", "gc-verbose");
     assert!(
@@ -105,7 +108,7 @@ fn gc_verbose(runtime: Runtime) {
 }
 
 /// Scenario: a process that creates and frees handles is recorded with the handle profile.
-/// Guarantee: the recording contains both events.
+/// Guarantee: the recording contains events about created and freed handles.
 fn gc_handles(runtime: Runtime) {
     let (analyzed, context) = recorded(runtime, "handles", "gc-handles");
     assert!(
@@ -115,7 +118,7 @@ fn gc_handles(runtime: Runtime) {
 }
 
 /// Scenario: a process with background collections is recorded with the private profile.
-/// Guarantee: the recording contains their phases.
+/// Guarantee: the recording contains the phases of the background collections.
 fn private(runtime: Runtime) {
     let (analyzed, context) = recorded(runtime, "bgc", "private");
     assert!(

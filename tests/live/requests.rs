@@ -17,11 +17,11 @@ use serde_json::Value;
 use test_support::add_tests_on;
 use test_support::daemon::{Daemon, await_that, until};
 use test_support::harness::Tests;
-use test_support::program::{self, of_kind, records, stderr};
+use test_support::program::{self, records, select_kind, stderr};
 use test_support::receiver::Receiver;
 use test_support::runtimes::{ASP, KNOWN, Runtime};
 use test_support::service::{Clients, Service, from};
-use test_support::target::{PATIENCE, Running};
+use test_support::target::{RunningProcess, TIMEOUT};
 
 pub(crate) fn tests(tests: &mut Tests) {
     add_tests_on!(
@@ -41,7 +41,7 @@ pub(crate) fn runtimes() -> impl Iterator<Item = Runtime> {
 
 /// Pause between two requests of a client that only provides load.
 const PAUSE: Duration = Duration::from_millis(10);
-/// Pause between requests if some per second are enough.
+/// Pause between requests if a few requests per second are enough.
 const LONG_PAUSE: Duration = Duration::from_millis(50);
 
 /// Requests the service's figures until `is` returns true.
@@ -52,7 +52,7 @@ fn ask_until(shop: &Service, mut is: impl FnMut() -> bool) {
     }
 }
 
-/// Records the requests of the service for `seconds`.
+/// Starts a recording of the requests of the service for `seconds`.
 fn record(shop: &Service, file: &str, seconds: u32) -> Child {
     let (pid, file) = (shop.pid.to_string(), shop.scene.path(file));
     program::command()
@@ -92,10 +92,11 @@ fn lost_time_with_server_gc_matches_service_log(runtime: Runtime) {
     lost_as_logged(runtime, &knobs, &paths, PAUSE / 5, 1_000_000, 100);
 }
 
-/// Makes up to four recordings, because the service's own log deviates, few requests are hit, and stops may be lost if
-/// another program has the CPU between two reads of a clock. No recording may deviate for more than 5 % of the
-/// requests. One recording must match except for one request in `of`, know the lost time of 99 of 100, and contain more
-/// than 100 requests, more than 10 of which are hit.
+/// Records the service up to four times, and compares each recording with the log of the service. One recording is not
+/// enough: the log itself deviates, few requests are hit, and a stop can be missing if another program has the CPU
+/// between two reads of a clock. In each recording, at most 5 % of the requests deviate, and the lost time of at most 5
+/// % is unknown. In at least one recording, at most one in `of` requests deviates, and the lost time of less than 1 %
+/// is unknown. All recordings together contain more than 100 logged requests, more than 10 of which lost time.
 fn lost_as_logged(
     runtime: Runtime,
     env: &[(&str, &str)],
@@ -128,10 +129,10 @@ fn lost_as_logged(
     panic!("{}: {recordings:?}", runtime.name);
 }
 
-/// Number of requests in the recording.
+/// Comparison of a recording with the log of the service.
 #[derive(Debug)]
 struct HeldAgainstLog {
-    /// Requests of the recording.
+    /// Number of requests in the recording.
     all: usize,
     /// Number of requests whose lost time the recording does not contain.
     unknown: usize,
@@ -139,11 +140,12 @@ struct HeldAgainstLog {
     known: usize,
     /// Number of logged requests that lost time.
     hit: usize,
-    /// Requests whose recorded time differs from the log.
+    /// Descriptions of the requests whose recorded lost time deviates from the log.
     apart: Vec<String>,
 }
 
-/// Records six seconds of a service under load, whose clients cause a few collections per second.
+/// Records a service for six seconds while its clients cause a few collections per second, and compares the recording
+/// with the log of the service.
 fn held_against_log(
     runtime: Runtime,
     env: &[(&str, &str)],
@@ -152,7 +154,7 @@ fn held_against_log(
     within_ns: i64,
 ) -> HeldAgainstLog {
     let mut shop = Service::shop(runtime, 300, env);
-    // Request the path once, so that all code is compiled.
+    // The first request compiles the code of the path before the recording.
     shop.get("/json");
     let clients = Clients::start(&shop, [0, 3].map(|first| from(paths, first)), pause);
     let recorded = record(&shop, "requests.nettrace", 6).wait_with_output().unwrap();
@@ -162,13 +164,13 @@ fn held_against_log(
 
     let file = shop.scene.path("requests.nettrace");
     let all = records(["analyze", "--format", "ndjson", &file]);
-    let requests: BTreeMap<String, &Value> = of_kind(&all, "request")
+    let requests: BTreeMap<String, &Value> = select_kind(&all, "request")
         .into_iter()
         .map(|request| (request["span_id"].as_str().unwrap().to_owned(), request))
         .collect();
     // `GC.GetTotalPauseDuration` is updated before the threads run again, and gcwatch's pause ends with RestartEEEnd:
-    // on a busy host, they differ by milliseconds.
-    let resume_ns: BTreeMap<u64, i64> = of_kind(&all, "gc")
+    // on a busy host, the two values differ by milliseconds.
+    let resume_ns: BTreeMap<u64, i64> = select_kind(&all, "gc")
         .iter()
         .filter_map(|gc| {
             let part = |name: &str| gc["account"][name].as_i64();
@@ -186,14 +188,15 @@ fn held_against_log(
         let number = |place: usize| fields[place].parse::<i64>().unwrap();
         let (begin, end) = (number(0), number(1));
         let Some(request) = requests.get(fields[5]) else {
-            // Ignore requests close to the first and the last recorded request.
+            // The recording need not contain requests close to the first and the last recorded request.
             missing += u32::from(begin > first && end < last - 100_000_000);
             continue;
         };
         let Some(stopped) = request["stopped_ns"].as_i64() else {
             continue;
         };
-        // The server answers before the first and after the last line of the program runs.
+        // A recorded request starts before the first and ends after the last line of the program's handler, which
+        // writes the log. Pauses outside the handler are therefore not in the log.
         let at_the_edges: i64 = request["pauses"]
             .as_array()
             .unwrap()
@@ -236,8 +239,8 @@ fn held_against_log(
 /// Scenario: a service with the OpenTelemetry SDK answers requests that collect; the daemon reads the service, and both
 /// export to one receiver.
 /// Guarantee: a request that lost much time has a span for the pause in its own trace, inside its own span and linked
-/// to the collection's trace, which states the collection's effect on requests. The records of the page count the
-/// request and list it among those that lost most.
+/// to the collection's trace, which states the collection's effect on requests. The metrics count the requests of each
+/// route, and the records of the page list the requests that lost most.
 fn pause_is_in_trace_of_its_request(runtime: Runtime) {
     let executor = tokio::runtime::Builder::new_multi_thread()
         .worker_threads(1)
@@ -270,7 +273,7 @@ fn pause_is_in_trace_of_its_request(runtime: Runtime) {
                 }
             }
         };
-        tokio::time::timeout(PATIENCE, looking).await
+        tokio::time::timeout(TIMEOUT, looking).await
     });
     let listed = daemon.json(&format!("/api/v1/evidence/requests/{}", shop.pid));
     let record = daemon.process(shop.pid);
@@ -309,7 +312,7 @@ fn pause_is_in_trace_of_its_request(runtime: Runtime) {
     );
     assert!(pause.start_time_unix_nano < pause.end_time_unix_nano);
     assert!(collection.name.starts_with("GC gen2"), "{}", collection.name);
-    // The runtime reads the time of an event separately for each session, and may lose the CPU in between.
+    // The runtime reads the time of an event separately for each session, and can lose the CPU between two reads.
     assert!(collection.start_time_unix_nano <= pause.start_time_unix_nano + 50_000_000);
     let has = |key: &str| collection.attributes.iter().any(|attribute| attribute.key == key);
     assert!(
@@ -342,9 +345,9 @@ fn whole(spans: &BTreeMap<Vec<u8>, Span>) -> Option<[Span; 3]> {
 
 /// Scenario: a service calls itself without logging, with logging, and with different samplers of the SDK. Its callers
 /// send a sampled parent, an unsampled parent and no parent, before, during and after the observation of its requests.
-/// Guarantee: the forwarded headers have the same shape.
+/// Guarantee: the forwarded headers have the same shape in all three phases, and the recording contains requests.
 fn tracing_of_service_is_unchanged(runtime: Runtime) {
-    // No receiver listens there, so the SDK drops its data.
+    // No receiver listens at this address, so the SDK drops its data.
     const SDK: (&str, &str) = ("OTEL_EXPORTER_OTLP_ENDPOINT", "http://127.0.0.1:9");
     let variants: [&[(&str, &str)]; 5] = [
         &[("SLOGGING", "0")],
@@ -358,9 +361,10 @@ fn tracing_of_service_is_unchanged(runtime: Runtime) {
         let sent_on = || sent_on(&shop);
         let before = sent_on();
         let reading = record(&shop, "while.nettrace", 2);
-        // Send requests while the session opens, because forwarded headers must not change during that time either.
+        // The requests start before the session is open, because opening the session must not change the forwarded
+        // headers either.
         let mut during = Vec::new();
-        let mut reading = Running(reading);
+        let mut reading = RunningProcess(reading);
         while reading.0.try_wait().unwrap().is_none() {
             during.push(sent_on());
             std::thread::sleep(LONG_PAUSE);
@@ -371,7 +375,7 @@ fn tracing_of_service_is_unchanged(runtime: Runtime) {
             assert_eq!(during, before, "{env:?}");
         }
         let all = records(["analyze", "--format", "ndjson", &shop.scene.path("while.nettrace")]);
-        let requests = of_kind(&all, "request").len();
+        let requests = select_kind(&all, "request").len();
         assert!(requests > 2, "{env:?}: {requests}");
     }
 }
@@ -398,8 +402,9 @@ fn kills_lose_no_request_and_change_no_sampling(runtime: Runtime) {
     }
     let answered = clients.stop();
     assert!(answered > 500, "{answered}");
-    // Each of 8 of the 10 checks sends requests with 3 parents, which cause two requests each; add the checks before,
-    // and the requests of each check itself.
+    // There are 81 checks of the headers: one before the first daemon, and 20 in each of 4 rounds. Each check sends one
+    // request for each of 3 parents, and each such request causes two more. In the rounds, one further request follows
+    // each check.
     let looks = 3 * 3 * (1 + 80) + 80;
     // The service counts a request after it has answered.
     let since = Instant::now();
@@ -412,22 +417,23 @@ fn kills_lose_no_request_and_change_no_sampling(runtime: Runtime) {
     let mut asked = 0;
     while counted() < answered + looks + asked {
         asked += 1;
-        assert!(since.elapsed() < PATIENCE, "{answered} were answered");
+        assert!(since.elapsed() < TIMEOUT, "{answered} were answered");
     }
     assert_eq!(counted(), answered + looks + asked + 1);
 }
 
-/// A session of a tool that requests the paths of requests from the provider, read until it is stopped.
+/// A session of a tool that requests the paths of requests from the provider. A thread reads the session until the
+/// session is stopped.
 struct Owner {
     stop: tokio::sync::oneshot::Sender<()>,
     reading: JoinHandle<Vec<u8>>,
 }
 
 impl Owner {
-    /// Starts the session and returns when its stream has started.
+    /// Starts the session and waits until the first bytes of its stream arrive.
     fn begin(shop: &Service) -> Self {
         let process = Scan::host().inspect(shop.pid).unwrap();
-        let client = Client::new(Endpoint::of(&process).unwrap());
+        let client = Client::new(Endpoint::for_process(&process).unwrap());
         let mut provider = Provider::new(session::PROVIDER, session::KEYWORDS, session::LEVEL);
         provider.arguments = Some(format!(
             "FilterAndPayloadSpecs=\"{}/{}:-Path=httpContext.Request.Path.Value\"",
@@ -461,7 +467,7 @@ impl Owner {
                 bytes
             })
         });
-        has_begun.recv_timeout(PATIENCE).unwrap();
+        has_begun.recv_timeout(TIMEOUT).unwrap();
         Self { stop, reading }
     }
 
@@ -472,17 +478,17 @@ impl Owner {
     }
 }
 
-/// Returns the number of occurrences of a text in a stream.
+/// Returns the number of occurrences of a text, encoded as UTF-16, in a stream.
 fn times(stream: &[u8], text: &str) -> usize {
     let wanted: Vec<u8> = text.encode_utf16().flat_map(u16::to_le_bytes).collect();
     stream.windows(wanted.len()).filter(|bytes| *bytes == wanted).count()
 }
 
-/// Scenario: a tool requests the paths of requests from the provider; gcwatch records requests at the same time and
-/// stops. Later, gcwatch's daemon observes requests, and the tool starts a session.
-/// Guarantee: the provider's single filter behaves as documented: the tool gets its paths until gcwatch starts, none
-/// while gcwatch records, and none afterwards. If the tool starts later, it gets all paths, and the daemon reports that
-/// another tool took over.
+/// Scenario: a tool requests the paths of requests from the provider. gcwatch starts to record requests while the tool
+/// reads, and stops before the tool. Later, the daemon observes requests, and the tool starts another session.
+/// Guarantee: the provider's single filter behaves as documented: the tool gets its paths until gcwatch starts, no
+/// paths while gcwatch records, and no paths afterwards. If the tool starts after the daemon, the tool gets all paths,
+/// and the daemon reports that another tool uses the filter.
 fn last_session_owns_filter(runtime: Runtime) {
     let shop = Service::shop(runtime, 300, &[("SLIVE", "1")]);
     let twenty = |path: &str| (0..20).for_each(|_| drop(shop.get(path)));
@@ -503,7 +509,7 @@ fn last_session_owns_filter(runtime: Runtime) {
     let counts = ["/seen", "/json", "/slow"].map(|path| times(&stream, path));
     assert_eq!(counts, [20, 0, 0]);
     let all = records(["analyze", "--format", "ndjson", &shop.scene.path("beside.nettrace")]);
-    let requests = of_kind(&all, "request").len();
+    let requests = select_kind(&all, "request").len();
     assert!(requests >= 20, "{requests}");
 
     let daemon = daemon(&shop, "http://127.0.0.1:9", "requests: {mode: diagnosticsource}\n");
@@ -533,8 +539,8 @@ fn unread(shop: &Service, daemon: &Daemon) -> Option<String> {
 }
 
 /// Scenario: a service answers more requests per second than the configuration allows.
-/// Guarantee: after ten seconds, its requests are no longer observed, and the log and the page state the reason; its
-/// collections are still read.
+/// Guarantee: the daemon stops observing the requests, and the log and the page state the reason. The daemon still
+/// reads the collections of the service.
 fn too_many_requests_end_their_observation(runtime: Runtime) {
     let shop = Service::shop(runtime, 300, &[("SLIVE", "1")]);
     let config = "requests: {mode: diagnosticsource, max_per_second: 5}\n";
@@ -544,7 +550,7 @@ fn too_many_requests_end_their_observation(runtime: Runtime) {
     while !daemon.said().contains("requests.max_per_second") {
         shop.get("/json?n=1");
         std::thread::sleep(LONG_PAUSE);
-        assert!(since.elapsed() < PATIENCE, "the daemon reports the limit");
+        assert!(since.elapsed() < TIMEOUT, "the daemon reports the limit");
     }
     assert!(
         unread(&shop, &daemon)
@@ -563,7 +569,7 @@ fn too_many_requests_end_their_observation(runtime: Runtime) {
 }
 
 /// Returns the number of requests of a class in the daemon's metrics.
-fn of_class(daemon: &Daemon, class: &str) -> u64 {
+fn count_class(daemon: &Daemon, class: &str) -> u64 {
     let label = format!("gcwatch_request_route=\"{class}\"");
     let metrics = daemon.get("/metrics").1;
     let is = |line: &&str| line.starts_with("gcwatch_requests_total{") && line.contains(&label);
@@ -593,7 +599,7 @@ fn sources_are_counted_only_with_sdk(runtime: Runtime) {
         let has_sdk = !env.is_empty();
         let [requests, calls] = until("requests and calls", || {
             assert_eq!(sent_on(&shop), before, "{env:?}");
-            let counts = ["hop", "System.Net.Http"].map(|class| of_class(&daemon, class));
+            let counts = ["hop", "System.Net.Http"].map(|class| count_class(&daemon, class));
             (counts[0] > 12 && (counts[1] > 12 || !has_sdk)).then_some(counts)
         });
         assert_eq!(calls > 0, has_sdk, "{env:?}: {requests} requests, {calls} calls");
@@ -617,7 +623,7 @@ fn jobs_of_hosted_worker_are_counted(runtime: Runtime) {
     let daemon = daemon(&shop, "http://127.0.0.1:9", config);
     await_that("jobs", || {
         shop.get("/json?n=1");
-        of_class(&daemon, "Acme.Jobs") > 20
+        count_class(&daemon, "Acme.Jobs") > 20
     });
     let metrics = daemon.get("/metrics").1;
     let [jobs, lost_s] = ["count", "sum"].map(|part| {

@@ -11,7 +11,7 @@ use test_support::daemon::Daemon;
 use test_support::harness::Tests;
 use test_support::runtimes::{SERVICE, need};
 use test_support::service::{Clients, Service, from};
-use test_support::target::PATIENCE;
+use test_support::target::TIMEOUT;
 
 pub(crate) fn tests(tests: &mut Tests) {
     add_tests!(tests, need(&[SERVICE]); service_under_load_is_healthy);
@@ -46,13 +46,13 @@ impl Scene {
         bad.map(|alert| alert["rule"].as_str().unwrap().to_owned()).collect()
     }
 
-    /// Returns the number of collections so far, all of them complete.
+    /// Returns the number of collections that the daemon has read so far.
     fn collections(&self) -> u64 {
         let targets = self.daemon.json("/api/v1/targets");
         targets["targets"][0]["collections"].as_u64().unwrap_or(0)
     }
 
-    /// Polls until `holds` returns true.
+    /// Polls until `holds` returns true, for at most `bound`.
     fn until(&self, bound: Duration, what: &str, holds: impl Fn(&Self) -> bool) {
         let since = Instant::now();
         while !holds(self) {
@@ -62,7 +62,7 @@ impl Scene {
     }
 }
 
-/// Requests to an ordinary service: small answers, a cache, some garbage, some waiting.
+/// Requests to an ordinary service: small answers, a cache, a little garbage, and a little waiting.
 const ORDINARY: &[&str] = &[
     "/json",
     "/cache",
@@ -77,13 +77,13 @@ const ORDINARY: &[&str] = &[
     "/cache",
 ];
 
-/// Scenario: an ASP.NET Core service runs under load with workstation and server GC until 20 of its collections were
-/// read.
+/// Scenario: an ASP.NET Core service runs under load with workstation and server GC until the daemon has read 20 of its
+/// collections.
 /// Guarantee: no rule of severity warning or higher fires.
 fn service_under_load_is_healthy() {
     for server in [false, true] {
         let scene = Scene::new(server, ORDINARY);
-        scene.until(PATIENCE, "collections", |scene| scene.collections() >= 20);
+        scene.until(TIMEOUT, "collections", |scene| scene.collections() >= 20);
         assert_eq!(scene.fires(), BTreeSet::new(), "server GC: {server}");
         let asked = scene.clients.stop();
         assert!(asked > 100, "{asked}");
@@ -91,7 +91,8 @@ fn service_under_load_is_healthy() {
 }
 
 /// Scenario: the same service answers with large arrays for more than one minute.
-/// Guarantee: the rules report that large objects cause its collections.
+/// Guarantee: the rule `churn.large-objects`, which reports that large objects cause the collections, fires within
+/// three minutes.
 fn service_with_large_objects_is_not_healthy() {
     let scene = Scene::new(true, &["/loh?mb=4", "/json"]);
     let wanted = ["churn.large-objects"];

@@ -1,4 +1,5 @@
-//! A process without a CPU: its account of stopped time contains the time for which its collections waited for a CPU.
+//! A process that gets too little CPU time. The account of its stopped time contains the time for which its collections
+//! waited for a CPU.
 
 use std::process::{Child, Command, Stdio};
 
@@ -21,8 +22,8 @@ fn need() -> Need {
     waited.map(drop).ok_or_else(|| missing("threads wait for a CPU"))
 }
 
-/// Processes that use all CPUs for a limited time. Their priority is lower than that of all processes except the
-/// starved process, because other tests run at the same time.
+/// Processes that use all CPUs for a limited time. Their priority is higher than the priority of the starved process,
+/// but lower than the default priority of other tests, which run at the same time.
 struct Burners(Vec<Child>);
 
 impl Burners {
@@ -42,7 +43,7 @@ impl Burners {
 impl Drop for Burners {
     fn drop(&mut self) {
         for burner in &mut self.0 {
-            // `timeout` forwards the signal.
+            // `timeout` forwards the signal to the shell.
             let pid = burner.id().to_string();
             let _ended = Command::new("kill").arg(pid).status();
             let _reaped = burner.wait();
@@ -50,7 +51,7 @@ impl Drop for Burners {
     }
 }
 
-/// Gives all threads of a process the lowest priority.
+/// Sets the lowest priority for all threads of a process.
 fn renice(target: &Target) {
     let tasks = std::fs::read_dir(format!("/proc/{}/task", target.pid())).unwrap();
     let tasks = tasks.map(|task| task.unwrap().file_name());
@@ -62,7 +63,8 @@ fn renice(target: &Target) {
         .unwrap();
 }
 
-/// Returns the part of the stopped time without a CPU.
+/// Returns the part of the stopped time, in nanoseconds, for which threads waited for a CPU, or 0 if the account has no
+/// such part.
 fn no_cpu(account: &Value) -> i64 {
     let mut parts = account["parts"].as_array().into_iter().flatten();
     let part = parts.find(|part| part["cause"] == "no-cpu");
@@ -71,8 +73,8 @@ fn no_cpu(account: &Value) -> i64 {
 
 /// Scenario: a daemon reads a process that allocates; then processes of higher priority use all CPUs, so that
 /// collections take long.
-/// Guarantee: at least one fifth of the stopped time is attributed to waiting for a CPU, as an estimate; the parts add
-/// up to the total, and each part is positive.
+/// Guarantee: the daemon attributes more than one fifth of the stopped time to waiting for a CPU, as an estimate. The
+/// parts and the unexplained time add up to the total, and each part is positive.
 fn waits_for_cpu_are_accounted() {
     let scene = Scene::begin();
     let target = scene.start(NET_10, "steady").spawn();

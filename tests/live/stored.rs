@@ -1,4 +1,4 @@
-//! Evidence that leaves the host: recordings, records of incidents, graphs and heap dumps on a volume.
+//! Evidence that is stored outside the host: recordings, records of incidents, graphs and heap dumps on a volume.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -17,16 +17,16 @@ pub(crate) fn tests(tests: &mut Tests) {
         let is = |runtime: &Runtime| runtime.host == Host::Run && runtime.name.starts_with("net10.0.14");
         ALL.into_iter().filter(is)
     };
-    add_tests_on!(tests, runtimes(); evidence_is_on_a_volume_after_its_outage);
+    add_tests_on!(tests, runtimes(); evidence_is_stored_after_outage_of_volume);
 }
 
-/// The only folder in a folder.
+/// Returns the only entry of a folder, or `None` if the folder has no entry or several entries.
 fn only(folder: &Path) -> Option<PathBuf> {
     let mut all = fs::read_dir(folder).ok()?.filter_map(|entry| Some(entry.ok()?.path()));
     all.next().filter(|_| all.next().is_none())
 }
 
-/// Files of a folder whose names start and end so.
+/// Returns the files of a folder whose names have the given start and end.
 fn files(folder: &Path, start: &str, end: &str) -> Vec<PathBuf> {
     let all = fs::read_dir(folder)
         .into_iter()
@@ -40,18 +40,19 @@ fn files(folder: &Path, start: &str, end: &str) -> Vec<PathBuf> {
     all.filter(is).collect()
 }
 
-/// Scenario: a program leaks; a rule has its incident recorded, with a burst and a census. The volume cannot be used
-/// until all of that has been gathered.
-/// Guarantee: the incident names addresses on the volume from its beginning. During the outage files wait on the disk.
-/// Afterwards the volume has the recording, byte for byte as it is served, the record with every finding, the graph of
-/// allocations, and both heap dumps, which `gcwatch heap diff` compares; nothing waits any more.
-fn evidence_is_on_a_volume_after_its_outage(runtime: Runtime) {
+/// Scenario: a program leaks, and the incident of a rule requests a recording, a burst and a census. The volume is
+/// unavailable until all evidence has been gathered.
+/// Guarantee: during the outage, at least five files wait on disk, and the incident already names the addresses on the
+/// volume. Afterwards, the volume has the same bytes of the recording as the daemon serves, the record of the incident
+/// with its findings, and the graph of allocations. The volume also has both heap dumps, which `gcwatch heap diff`
+/// compares. No file waits on disk.
+fn evidence_is_stored_after_outage_of_volume(runtime: Runtime) {
     let scene = Scene::begin();
     let start = scene.marked(Start::known(runtime, "heap.dll", &["300"]));
     let start = start.env("HLIST", "1000").env("HLEAK", "20000");
     let target = start.env("HTRUTH", &scene.path("truth")).start();
     let volume = PathBuf::from(scene.path("volume"));
-    // A file is in the place of the folder.
+    // The file in place of the folder makes the volume unavailable.
     fs::write(&volume, "").unwrap();
     let rule = scene.any(
         false,

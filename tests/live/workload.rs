@@ -1,4 +1,4 @@
-//! Checks that the committed programs were built from the committed sources.
+//! Checks whether the committed programs were built from the committed sources.
 
 use sha2::{Digest, Sha256};
 use test_support::add_tests;
@@ -8,8 +8,8 @@ pub(crate) fn tests(tests: &mut Tests) {
     add_tests!(tests, || Ok(()); program_matches_its_source, known_programs_match_their_sources);
 }
 
-/// Scenario: Workload.cs, Cases.cs or workload.dll was changed without the others.
-/// Guarantee: the change is detected, because the digests differ from those that the build wrote.
+/// Scenario: Workload.cs, Cases.cs or workload.dll is changed without the other files.
+/// Guarantee: the test detects the change, because a digest differs from the digest that the build wrote.
 fn program_matches_its_source() {
     assert_digests(
         "tests/workload",
@@ -19,9 +19,9 @@ fn program_matches_its_source() {
 }
 
 /// Scenario: a program in tests/workload/known, built by the compiler of a .NET SDK (jobs.dll by
-/// tests/workload/build-jobs; layers.dll and its library by tests/workload/build-layers), or its source was changed
-/// without the other.
-/// Guarantee: the change is detected.
+/// tests/workload/build-jobs; layers.dll and its library by tests/workload/build-layers), or its source is changed
+/// without the other file.
+/// Guarantee: the test detects the change, because a digest differs from the committed digest.
 fn known_programs_match_their_sources() {
     assert_digests(
         "tests/workload/known",

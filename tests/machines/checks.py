@@ -1,4 +1,4 @@
-"""What must be true of the answers of a machine. An AssertionError says what is not."""
+"""Checks of the answers of a machine. An AssertionError names the failed check."""
 
 import json
 import re
@@ -17,11 +17,11 @@ def same(left, right, what):
 
 
 def counts(text):
-    """Returns what a program counted between its answers before `go` and `done`: collections of each generation."""
+    """Returns the collections of each generation that a program counted between its answers before `go` and `done`."""
     lines = [line.split() for line in text.splitlines()]
     done = next(line for line in lines if line[0] == "done")
     before = [line for line in lines[: lines.index(done)] if line[0] == "did"][-1]
-    # A collection of generation 2 counts in all three.
+    # A collection of generation 2 counts in all three values.
     grown = [int(after) - int(first) for first, after in zip(before[2:5], done[2:5])] + [0]
     return [grown[n] - grown[n + 1] for n in range(3)]
 
@@ -42,13 +42,13 @@ def found(row, machine):
     same(f"{pages} KiB", row.pages, "size of a page")
     listed = of_kind(machine.answer("ps"), "process")
     attachable = [record for record in listed if record["attachable"]]
-    assert attachable, f"ps lists no process that can be attached to: {listed}"
+    assert attachable, f"ps lists an attachable process: {listed}"
     (diagnosis,) = of_kind(machine.answer("doctor"), "diagnosis")
     same(diagnosis["verdict"], "attachable", "doctor")
 
 
 def complete(text):
-    """Returns the collections of a recording from which nothing is missing, of each generation."""
+    """Checks that a recording is complete. Returns its number of collections of each generation."""
     (stream,) = of_kind(text, "stream")
     for key, value in (("lost_events", 0), ("undecodable", 0), ("clean_end", True)):
         same(stream[key], value, f"{key} of the recording")
@@ -56,7 +56,7 @@ def complete(text):
     bad = [gc["number"] for gc in collections if not gc["complete"] or gc["lossy"]]
     assert not bad, f"collections {bad} are incomplete"
     seen = [sum(gc["generation"] == n for gc in collections) for n in range(3)]
-    assert sum(seen) > 5, f"{seen} collections are too few"
+    assert sum(seen) > 5, f"more than 5 collections: {seen}"
     return seen
 
 
@@ -73,16 +73,16 @@ def asked(row, machine):
     (stacks,) = of_kind(answer, "stacks")
     same((stacks["lost_events"], stacks["clean_end"]), (0, True), "stacks")
     sites = {stack["site"] for stack in of_kind(answer, "stack")}
-    # Main works in it, and a thread waits for the end of the time.
+    # Main works in the first method, and a thread waits for the end in the second.
     for method in ("Workload.Induced", "Workload.<Main>"):
-        assert any(method in (site or "") for site in sites), f"no stack is of {method}: {sites}"
+        assert any(method in (site or "") for site in sites), f"a stack contains {method}: {sites}"
     (heap,) = of_kind(machine.answer("heap"), "heap")
     same((heap["complete"], heap["reason"]), (True, None), "heap")
     assert heap["objects"] > 500, heap
 
 
 def metric(text, name, **labels):
-    """Returns the values of a series in the text of /metrics, of series with these labels."""
+    """Returns the values of the series with these labels in the text of /metrics."""
     values = []
     for line in text.splitlines():
         if line.startswith(name + "{") and all(f'{key}="{value}"' in line for key, value in labels.items()):
@@ -93,7 +93,7 @@ def metric(text, name, **labels):
 def served(row, machine):
     text = machine.answer("metrics")
     of = lambda n: int(sum(metric(text, "gcwatch_gc_collections_total", dotnet_gc_heap_generation=f"gen{n}")))
-    # The process that was recorded is still there, and idle.
+    # The recorded process still exists and is idle.
     same([of(n) for n in range(3)], counts(machine.answer("served")), "collections of the daemon and of the program")
     for name in ("lossy", "incomplete", "missed"):
         same(sum(metric(text, f"gcwatch_collections_{name}_total")), 0, f"{name} collections")
@@ -112,7 +112,7 @@ def limits(row, machine, text):
 
 
 def received(machine):
-    """What the receiver got: JSON of OTLP, one request in a line."""
+    """Checks the requests of the receiver: OTLP as JSON, one request per line."""
     requests = [json.loads(line) for line in machine.answer("received").splitlines() if line.strip()]
     names = set()
     for request in requests:
@@ -128,22 +128,22 @@ def ended(machine):
     code, _, log = machine.answer("ended").partition("\n")
     same(code, "0", "exit code of the daemon")
     assert "stopped; nothing lost" in log, f"the daemon's log ends with {log.splitlines()[-1:]}"
-    # An incident is an error of the process: emulated pauses are long.
+    # An incident is not an error of gcwatch: it is about the process, whose pauses are long in the emulator.
     for line in log.splitlines():
         assert "panicked" not in line and (" ERROR " not in line or "ERROR incident" in line), line
     lines = machine.answer("served").splitlines()
-    assert lines[-1].startswith(("did ", "work-aot")), "the process does not answer after the daemon has ended"
+    assert lines[-1].startswith(("did ", "work-aot")), "the process answers after the daemon has exited"
 
 
 def group(machine, file):
-    """Returns a file of the control group of the only process: its number, or key -> number."""
+    """Returns a file of the control group of the only process: a number, or a mapping of keys to numbers."""
     (line,) = [line for line in machine.answer("groups").splitlines() if f"/{file} " in line]
     words = line.split()[1:]
     return dict(zip(words[::2], map(int, words[1::2]))) if len(words) > 1 else words[0]
 
 
 def swapped(row, machine):
-    """A process over memory.high, partly swapped out."""
+    """Checks a process above memory.high that is partly swapped out."""
     found(row, machine)
     text = machine.answer("metrics")
     limits(row, machine, text)
@@ -160,7 +160,7 @@ def swapped(row, machine):
 
 
 def throttled(row, machine):
-    """A process that its CPU limit stops: the figures are the kernel's."""
+    """Checks a process that is throttled by its CPU limit: the figures match the kernel."""
     found(row, machine)
     text = machine.answer("metrics")
     limits(row, machine, text)
@@ -168,7 +168,7 @@ def throttled(row, machine):
     after = group(machine, "cpu.stat")
     grown = (after["throttled_usec"] - int(before["throttled_usec"])) / 1e6
     (seen,) = metric(text, "gcwatch_container_cpu_throttled_time_seconds_total")
-    assert grown > 1, f"the kernel throttled it for {grown} s only"
+    assert grown > 1, f"the kernel throttles the process for more than 1 s: {grown} s"
     assert abs(seen - grown) <= 0.1 * grown, f"throttled for {seen} s, by the kernel {grown} s"
     periods = after["nr_throttled"] - int(before["nr_throttled"])
     (seen_periods,) = metric(text, "gcwatch_container_cpu_throttled_periods_total")
@@ -194,14 +194,14 @@ def in_user_namespace(row, machine):
     whole(row, machine)
     (diagnosis,) = of_kind(machine.answer("doctor"), "diagnosis")
     same(diagnosis["uid"], 100_000, "user of the process")
-    assert diagnosis["ns_pid"] != diagnosis["pid"], "it has no pid of its own"
+    assert diagnosis["ns_pid"] != diagnosis["pid"], "the process has another pid in its namespace"
 
 
 def in_container(row, machine):
     whole(row, machine)
     (diagnosis,) = of_kind(machine.answer("doctor"), "diagnosis")
     same(diagnosis["uid"], 1654, "user of the process")
-    assert "Read-only file system" in machine.answer("readonly"), "its root is not read-only"
+    assert "Read-only file system" in machine.answer("readonly"), "the root is read-only"
 
 
 def verdicts(text):
@@ -209,7 +209,7 @@ def verdicts(text):
 
 
 def apparmor(row, machine):
-    """The default profile of containers: around the process, and around gcwatch."""
+    """Checks the default profile of containers, on the process and on gcwatch."""
     whole(row, machine)
     profile = "cri-containerd.apparmor.d"
     closed, free = machine.answer("labels").splitlines()
@@ -223,7 +223,7 @@ def apparmor(row, machine):
 
 
 def selinux(row, machine):
-    """Debian's policy, enforced: a process with the type of containers."""
+    """Checks a process with the type of containers while Debian's policy is enforced."""
     label, enforcing = machine.answer("labels").replace("\0", "\n").split()
     same(label, "system_u:system_r:container_t:s0:c1,c2", "label of the process")
     same(enforcing, "1", "whether the policy is enforced")
@@ -238,11 +238,11 @@ def selinux(row, machine):
 
 
 def native(row, machine):
-    """A NativeAOT program, which does not count its collections."""
+    """Checks a NativeAOT program, which does not count its collections."""
     found(row, machine)
     complete(machine.answer("recording"))
     text = machine.answer("metrics")
     limits(row, machine, text)
-    assert sum(metric(text, "gcwatch_gc_collections_total")) > 0, "the daemon has seen no collection"
+    assert sum(metric(text, "gcwatch_gc_collections_total")) > 0, "the daemon has read a collection"
     received(machine)
     ended(machine)

@@ -1,4 +1,4 @@
-"""The file systems of machines: an initramfs for each, written here, of packages, a runtime, a program and gcwatch."""
+"""Builds the file systems of machines: an initramfs with packages, a runtime, a program and gcwatch."""
 
 import os
 import pathlib
@@ -23,7 +23,7 @@ TRIPLES = {"amd64": "x86_64-linux-gnu", "arm64": "aarch64-linux-gnu"}
 
 
 class Archive:
-    """A cpio archive (newc), which the kernel unpacks."""
+    """A cpio archive (newc) that the kernel unpacks."""
 
     def __init__(self, path):
         self.file = open(path, "wb")
@@ -44,7 +44,7 @@ class Archive:
             self.entry(name, stat.S_IFDIR | 0o755, b"")
 
     def add(self, name, content, mode=0o644):
-        """Adds a file: bytes, or those of a path."""
+        """Adds a file with these bytes, or with the content of a path."""
         self.folder(os.path.dirname(name))
         if isinstance(content, pathlib.Path):
             mode = 0o755 if os.access(content, os.X_OK) else mode
@@ -61,7 +61,7 @@ class Archive:
                 self.add(inside, path)
 
     def close(self):
-        # The console of the first process must be there before it starts.
+        # The console of the first process must exist before it starts.
         self.folder("dev")
         self.number += 1
         fields = (self.number, stat.S_IFCHR | 0o600, 0, 0, 1, 0, 0, 0, 0, 5, 1, len("dev/console") + 1, 0)
@@ -75,7 +75,7 @@ def runtime(name):
     """Returns the folder of a runtime in the cache of tests/runtimes/fetch."""
     folder = packages.cache().parent / "runtimes" / name
     if not (folder / ".complete").exists():
-        raise Missing(f"no runtime {name} in {folder.parent}: tests/runtimes/fetch says why")
+        raise Missing(f"no runtime {name} in {folder.parent}: tests/runtimes/fetch reports the reason")
     return folder
 
 
@@ -94,7 +94,7 @@ def stripped(program):
 
 
 def kernel(row):
-    """Returns the kernel of a row, and the modules that it loads."""
+    """Returns the kernel of a row, and its modules in the order in which they are loaded."""
     if row.kernel == "linux-64k":
         built = sorted(packages.cache().glob("linux-64k-????????????????"))
         if not built:
@@ -118,7 +118,7 @@ def kernel(row):
 
 
 def make(row, gcwatch, path, broken=False):
-    """Writes the initramfs of a row; a broken one lacks its runtime."""
+    """Writes the initramfs of a row. If `broken`, it has no runtime."""
     archive = Archive(path)
     architecture = row.architecture
     archive.add("bin/busybox", next(fetch(f"busybox-{architecture}").rglob("bin/busybox")))

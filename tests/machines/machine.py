@@ -1,4 +1,4 @@
-"""One machine: QEMU with an emulated processor, and what it says on its console."""
+"""One machine: QEMU with an emulated processor, and the output on its console."""
 
 import base64
 import gzip
@@ -13,23 +13,23 @@ from packages import Missing
 
 COMMANDS = {
     "amd64": ["qemu-system-x86_64", "-machine", "q35", "-cpu", "max"],
-    # With `max`, processes of .NET 9 and 11 died of access violations; the emulator is suspected.
+    # With `max`, processes of .NET 9 and 11 crashed with access violations, probably because of the emulator.
     "arm64": ["qemu-system-aarch64", "-machine", "virt", "-cpu", "cortex-a76"],
 }
 CONSOLES = {"amd64": "ttyS0", "arm64": "ttyAMA0"}
 
 
 class Machine:
-    """What became of a machine: its answers, and why it did not go on, if so."""
+    """The results of a machine: its answers, and the reason if it stopped early."""
 
     def __init__(self):
         self.answers = {}
         self.failure = None
-        # What people read of the console.
+        # Lines of the console for readers.
         self.lines = []
 
     def answer(self, name):
-        """Returns the text of an answer; one that failed is none."""
+        """Returns the text of an answer. Raises AssertionError if it is missing or failed."""
         code, text = self.answers.get(name, (None, ""))
         if code is None:
             raise AssertionError(f"the machine does not answer `{name}`")
@@ -39,11 +39,11 @@ class Machine:
 
 
 def boot(row, kernel, initramfs, console, limit):
-    """Runs a machine to its end, at most `limit` seconds, with its console in a file."""
+    """Runs a machine to its end, for at most `limit` seconds, and writes its console to a file."""
     command = list(COMMANDS[row.architecture])
     if not shutil.which(command[0]):
         raise Missing(f"{command[0]} is not on PATH: install qemu-system-x86 and qemu-system-arm")
-    # On a busy host an emulated timer is late, which a kernel takes for a broken one.
+    # On a busy host, an emulated timer is late, and a kernel would consider it broken.
     timer = "no_timer_check " if row.architecture == "amd64" else ""
     append = f"console={CONSOLES[row.architecture]} quiet panic=-1 {timer}{row.boot}".strip()
     command += ["-accel", "tcg,thread=multi", "-smp", str(row.cpus), "-m", str(row.memory)]
@@ -62,8 +62,8 @@ def boot(row, kernel, initramfs, console, limit):
             process.wait()
     if machine.failure is None and "all" not in machine.answers:
         over = time.monotonic() >= until
-        late = f"the machine has not ended after {limit} s"
-        machine.failure = late if over else "the machine ended before its row did"
+        late = f"the machine did not end within {limit} s"
+        machine.failure = late if over else "the machine ended before its row was complete"
     return machine
 
 
@@ -100,4 +100,4 @@ def decode(encoded):
     try:
         return gzip.decompress(base64.b64decode("".join(encoded))).decode(errors="replace") if encoded else ""
     except (ValueError, EOFError, OSError, zlib.error) as error:
-        return f"the console garbled it: {error}"
+        return f"the answer is garbled: {error}"

@@ -1,4 +1,4 @@
-"""The Debian packages that machines are made of: apt downloads them and checks signatures, `pins` has their digests."""
+"""Debian packages for building machines: apt downloads them and checks signatures, and `pins` has their digests."""
 
 import fcntl
 import hashlib
@@ -12,13 +12,13 @@ import sys
 
 HERE = pathlib.Path(__file__).resolve().parent
 PINS = HERE / "pins"
-# A package of the name that starts so, in the newest version of a suite, becomes the pin of --update.
+# Names of kernel packages. --update-pins pins the newest version of a suite.
 KERNEL = re.compile(r"linux-image-\d[\w.+-]*")
 PATIENCE = 600
 
 
 class Missing(Exception):
-    """Why something that a machine is made of cannot be had."""
+    """Error raised if a part of a machine is not available."""
 
 
 def cache():
@@ -40,10 +40,11 @@ def pins():
 
 
 def debian():
-    """Returns Debian's mirror: where this host's own packages come from has the other suites too."""
+    """Returns the URL of Debian's mirror: GCWATCH_DEBIAN_MIRROR, the value of an earlier run, or the source of the
+    host's own packages, which also has the other suites."""
     mirror, kept = os.environ.get("GCWATCH_DEBIAN_MIRROR"), cache() / "mirror"
     if mirror:
-        # Who runs later as another user has no such variable.
+        # A later run as another user does not have this variable.
         kept.write_text(mirror)
     elif kept.exists():
         mirror = kept.read_text()
@@ -56,7 +57,7 @@ def debian():
 
 
 class Apt:
-    """apt with sources of its own, in the cache: the host's packages stay as they are."""
+    """apt with separate sources in the cache. The host's packages stay unchanged."""
 
     def __init__(self):
         for program in ("apt-get", "apt-cache", "dpkg-deb"):
@@ -82,7 +83,7 @@ class Apt:
             "Dir::State::status": "/dev/null",
             "Dir::Cache": self.folder / "cache",
             "Acquire::Languages": "none",
-            # A mirror may be some days behind. Signatures are checked all the same.
+            # A mirror can be some days behind. Signatures are still checked.
             "Acquire::Check-Valid-Until": "false",
         }
         options = [f"-o{key}={value}" for key, value in settings.items()]
@@ -115,7 +116,7 @@ def digest(path):
 
 
 class locked:
-    """One fetch at a time. The lock ends with this process."""
+    """Limits fetching to one process at a time. The lock ends with this process."""
 
     def __enter__(self):
         self.file = open(cache() / ".lock", "w")
@@ -130,19 +131,19 @@ def folder_of(name):
 
 
 def fetch(name):
-    """Returns the folder with the unpacked files of a pinned package. With the first, all that are missing come."""
+    """Returns the folder with the unpacked files of a pinned package. The first call downloads all missing packages."""
     if name not in pins():
         raise Missing(f"{PINS.name} has no package {name}")
     if not (folder_of(name) / ".complete").exists():
         with locked():
-            # The source of a kernel is for who builds one.
+            # The kernel source is only needed to build a kernel.
             wanted = [one for one in pins() if one == name or one != "linux-source"]
             missing = [one for one in wanted if not (folder_of(one) / ".complete").exists()]
             if missing:
                 download(missing)
     if not (folder_of(name) / ".complete").exists():
         newer = "if its suite has a newer version, run tests/machines/run --update-pins"
-        raise Missing(f"the package {name} cannot be had: {newer}")
+        raise Missing(f"cannot download the package {name}: {newer}")
     return folder_of(name)
 
 
@@ -156,7 +157,7 @@ def download(names):
     try:
         apt.get("download", *wanted.values(), cwd=work)
     except Missing:
-        # One that is gone keeps the others back: each by itself.
+        # A package that no longer exists makes the command fail, so download them one by one.
         for name in names:
             try:
                 apt.get("download", wanted[name], cwd=work)
@@ -175,9 +176,9 @@ def download(names):
 
 
 def unpack(file, folder):
-    """Unpacks a package, and what is compressed in it again: modules of kernels."""
+    """Unpacks a package and its compressed kernel modules."""
     run("dpkg-deb", "-x", str(file), str(folder))
-    # Only some modules are used; debug files and documentation are not.
+    # Documentation and most modules are not used.
     for unused in ("usr/share/doc", "usr/share/man", "usr/share/locale"):
         shutil.rmtree(folder / unused, ignore_errors=True)
     for module in folder.rglob("*.ko.xz"):
@@ -215,7 +216,7 @@ def update():
 
 
 def only_file(folder, pattern):
-    """Returns the path of the one file below a folder."""
+    """Returns the path of the only matching file below a folder."""
     found = [path for path in folder.rglob(pattern) if path.is_file()]
     if len(found) != 1:
         raise Missing(f"{folder.name}: {len(found)} files are called {pattern}")

@@ -1,4 +1,4 @@
-"""The rows: each a machine, the place of its processes, and what must be true of its answers."""
+"""The rows: each has a machine, the placement of its processes, and the checks of its answers."""
 
 import dataclasses
 import pathlib
@@ -25,27 +25,27 @@ class Row:
     runtime: str = "net10.0.0"
     library: str = "glibc"
     pages: str = "4 KiB"
-    # What the row is for, in the table of docs/compatibility.md.
+    # Purpose of the row, for the table of docs/compatibility.md.
     what: str = ""
     cpus: int = 2
     memory: int = 2048
     boot: str = ""
-    # Shell commands before the steps, and functions in the place of init's.
+    # Shell commands before the steps, and functions that replace functions of init.
     script: str = ""
-    # Where the runtime is in the image.
+    # Path of the runtime in the image.
     place: str = ""
     modules: tuple = ()
     check: callable = checks.whole
     extra: callable = lambda row: []
-    # Of the control group, MiB and CPUs.
+    # Limits of the control group, in MiB and CPUs.
     memory_limit: int = 300
     memory_high: int = 280
     cpu_limit: float = 1.5
-    # Seconds for the whole row.
+    # Timeout for the whole row, in seconds.
     limit: int = 900
-    # It needs what no public package has: a pack of a runtime, a kernel that is built here.
+    # Whether the row needs parts without a public package: a pack of a runtime, or a kernel that is built here.
     optional: bool = False
-    # Its image lacks its runtime: it is right if that is reported.
+    # Whether the image lacks its runtime. The row passes if the missing runtime makes the machine fail.
     broken: bool = False
 
     def __post_init__(self):
@@ -59,7 +59,7 @@ class Row:
 
 
 def musl(row):
-    """Files of a root with musl: the loader, and the libraries that a wheel brings."""
+    """Returns the files of a root with musl: the loader, and the libraries of a wheel."""
     return [("musl/lib", runtime("musl-" + {"amd64": "x64", "arm64": "arm64"}[row.architecture]))]
 
 
@@ -71,7 +71,7 @@ place() {
 }
 """
 
-# As a pod with `hostUsers: false`: the users of its namespace are 65,536 others of the host.
+# Like a pod with `hostUsers: false`: the users of its namespace are mapped to 65,536 other users of the host.
 USERS = """
 place() {
     unshare -U -m -p -f sleep 3600 &
@@ -86,7 +86,7 @@ place() {
 }
 """
 
-# As a pod with `readOnlyRootFilesystem`, `runAsUser` and an emptyDir at /tmp.
+# Like a pod with `readOnlyRootFilesystem`, `runAsUser` and an emptyDir at /tmp.
 CONTAINER = """
 place() {
     exec unshare -m -p -f sh -c '
@@ -131,7 +131,8 @@ steps() {
 }
 """
 
-# The work begins when the daemon reads it, and the group is frozen for the last reading: both count the same time.
+# The work starts when the daemon reads the process, and the group is frozen for the last reading, so that the daemon
+# and the kernel count the same time.
 THROTTLED = """
 steps() {
     described
@@ -163,7 +164,7 @@ export DOTNET_gcServer=1 DOTNET_GCDynamicAdaptationMode=0 DOTNET_GCgen0size=0x10
 rounds=600
 """
 
-# NativeAOT: the program counts nothing, and has no stacks and no heap dump to ask for.
+# NativeAOT: the program counts no collections, and supports neither stacks nor heap dumps.
 NATIVE = """
 program=/runtime/work-aot
 steps() {
@@ -171,7 +172,7 @@ steps() {
     start steady steady
     answer ps gcwatch ps --format ndjson
     answer doctor gcwatch doctor --pid "$pid" --format json
-    gcwatch record --pid "$pid" -o /tmp/a.nettrace --duration 10s 2>/run/record.err || stop_with "it cannot be recorded"
+    gcwatch record --pid "$pid" -o /tmp/a.nettrace --duration 10s 2>/run/record.err || stop_with "cannot record the process"
     answer recording gcwatch analyze --no-rules --format ndjson /tmp/a.nettrace
     daemon
     await 60 /run/daemon.err "attached.*pid=$pid" "$daemon"
@@ -180,13 +181,13 @@ steps() {
 }
 """
 
-# The profile that containerd loads for containers, out of its own program.
+# The profile that containerd loads for containers, taken from its program.
 APPARMOR = """
 profile=cri-containerd.apparmor.d
 prepare() {
     mount -t securityfs securityfs /sys/kernel/security
     apparmor_parser --replace --skip-cache --base /etc/apparmor.d /etc/apparmor.d/containers ||
-        stop_with "the profile cannot be loaded"
+        stop_with "cannot load the profile"
 }
 place() {
     [ -z "$confined" ] || echo "exec $profile" >/proc/self/attr/apparmor/exec
@@ -208,23 +209,24 @@ steps() {
 }
 """
 
-# Debian's policy. What transitions need is started before it is enforced: Debian has no container engine's domain here.
+# Debian's policy. Programs are started before the policy is enforced, because it has no domain of a container engine
+# for transitions.
 SELINUX = """
 as() { # TYPE LEVEL
     printf "system_u:system_r:$1:$2" >/proc/self/attr/current || stop_with "no context $1:$2"
 }
 enforce() {
-    echo $1 >/sys/fs/selinux/enforce || stop_with "enforce cannot be set to $1"
+    echo $1 >/sys/fs/selinux/enforce || stop_with "cannot set enforce to $1"
 }
 prepare() {
     mount -t selinuxfs selinuxfs /sys/fs/selinux
     dd if=/etc/policy of=/sys/fs/selinux/load bs=16M count=1 2>/run/policy.err ||
-        stop_with "the policy cannot be loaded"
+        stop_with "cannot load the policy"
     for one in one two; do
         mkdir -p /$one
-        # Quoted: categories have a comma.
+        # Quoted, because categories contain a comma.
         mount -t tmpfs -o "context=\\"system_u:object_r:container_file_t:s0:$(level $one)\\"" root /$one ||
-            stop_with "no file system of containers"
+            stop_with "cannot mount a file system of containers"
         mkdir -p /$one/tmp /$one/proc /$one/dev /$one/bin /$one/run /$one/sys
         chmod 1777 /$one/tmp
         cp -a /lib /$one/
@@ -242,8 +244,8 @@ place() {
 }
 before_start() { enforce 0; }
 after_start() { enforce 1; }
-# gcwatch under a context, in a root. It gets there before the policy is enforced, and works when it is: what it may do
-# is asked, not which program may start it.
+# Runs gcwatch under a context in a root. It enters the context before the policy is enforced and works afterwards, because
+# the check is about its rights, not about the programs that may start it.
 under() { # NAME TYPE LEVEL ROOT
     name=$1 type=$2 level=$3 root=$4
     rm -f $root/go
@@ -283,7 +285,7 @@ steps() {
 }
 """
 
-# A runtime of a pack has a host of its own.
+# A runtime of a pack starts programs with its own host, `run`.
 RUN = """
 program="/runtime/run /w/workload.dll"
 """

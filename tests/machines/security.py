@@ -1,4 +1,4 @@
-"""Policies of security modules, made of Debian's packages: containerd's AppArmor profile, and the SELinux policy."""
+"""Policies of security modules from Debian's packages: containerd's AppArmor profile, and the SELinux policy."""
 
 import os
 import re
@@ -8,15 +8,15 @@ import subprocess
 import packages
 from packages import Missing, fetch, only_file
 
-# What `semodule` needs in a root of its own.
+# Packages that `semodule` needs in a separate root.
 TOOLS = ("libc-amd64", "libsemanage", "libsemanage-common", "libsepol", "libselinux", "libaudit", "libcap-ng")
 TOOLS += ("libbz2", "libpcre2", "policycoreutils", "selinux-utils", "selinux-policy")
-# Newer kernels read older policies; 6.12 reads at most this one.
+# Newer kernels read older policies; 6.12 reads at most this version.
 VERSION = 33
 
 
 def apparmor():
-    """Returns the files of a machine that loads the profile."""
+    """Returns the files for a machine that loads the profile."""
     tools = fetch("apparmor")
     found = [("bin/apparmor_parser", only_file(tools, "apparmor_parser"))]
     for part in ("abi", "abstractions", "tunables"):
@@ -27,7 +27,7 @@ def apparmor():
 
 
 def profile():
-    """Returns the profile of containers: the template in containerd's program, filled in as containerd does."""
+    """Returns the profile of containers: the template in containerd's program, filled in like containerd does."""
     program = only_file(fetch("containerd"), "containerd").read_bytes()
     template = re.search(rb"profile \{\{\.Name\}\} flags=.*?\n\}\n", program, re.S)
     if not template:
@@ -38,12 +38,12 @@ def profile():
     text = re.sub(imports, "#include <abstractions/base>", text, flags=re.S)
     text = text.replace("{{.DaemonProfile}}", "unconfined").replace("{{.Name}}", "cri-containerd.apparmor.d")
     if "{{" in text:
-        raise Missing(f"containerd's template has more than is known: {text[text.index('{{'):][:60]}")
+        raise Missing(f"containerd's template has an unknown part: {text[text.index('{{'):][:60]}")
     return "#include <tunables/global>\n" + text
 
 
 def selinux_policy():
-    """Returns Debian's policy with all its modules, compiled once (a minute)."""
+    """Returns Debian's policy with all its modules. The first call compiles the policy, which takes a minute."""
     digests = "".join(packages.pins()[name][-1] for name in TOOLS)
     made = packages.cache() / f"policy-{packages.hashlib.sha256(digests.encode()).hexdigest()[:16]}"
     if made.exists():

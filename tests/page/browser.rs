@@ -14,7 +14,7 @@ use test_support::harness::{Missing, Need, unless_skipped};
 use test_support::repository;
 
 /// Timeout for every action of the page.
-const WITHIN: Duration = Duration::from_secs(30);
+const ACTION_TIMEOUT: Duration = Duration::from_secs(30);
 
 const DRIVER: &str = "chromedriver";
 const BROWSERS: [&str; 2] = ["chromium", "google-chrome"];
@@ -26,7 +26,7 @@ fn found(name: &str) -> Option<PathBuf> {
         .find(|file| file.is_file())
 }
 
-/// Returns whether a browser is available.
+/// Returns an error if no browser is available, or if `GCWATCH_SKIP_LIVE` skips its tests.
 pub(crate) fn need() -> Need {
     unless_skipped("browser")?;
     if found(DRIVER).is_some() && BROWSERS.iter().any(|name| found(name).is_some()) {
@@ -42,13 +42,13 @@ fn is_refused(value: &Value) -> bool {
     value.get("error").is_some_and(|error| !error.is_null())
 }
 
-/// The browser, while no test uses it. All tests share one browser, one after the other, each with its own address.
+/// The browser, while no test uses it. The tests use one browser one after the other. Each test opens its own address.
 static RESTING: Mutex<Option<Browser>> = Mutex::new(None);
 
 /// The browser of a test. After a failed test, the browser is closed, because its state is unknown.
-pub(crate) struct Lent(Option<Browser>);
+pub(crate) struct LentBrowser(Option<Browser>);
 
-impl Lent {
+impl LentBrowser {
     /// Returns a browser in its initial state: without a set size and without earlier log entries.
     pub(crate) fn new() -> Self {
         let resting = RESTING.lock().unwrap().take();
@@ -66,7 +66,7 @@ impl Lent {
     }
 }
 
-impl Deref for Lent {
+impl Deref for LentBrowser {
     type Target = Browser;
 
     fn deref(&self) -> &Browser {
@@ -74,7 +74,7 @@ impl Deref for Lent {
     }
 }
 
-impl Drop for Lent {
+impl Drop for LentBrowser {
     fn drop(&mut self) {
         let browser = self.0.take().filter(|_| !thread::panicking());
         if let Ok(mut resting) = RESTING.lock() {
@@ -134,7 +134,7 @@ impl Browser {
     /// Sends a command of the protocol. Returns its result or an error record.
     fn answer(&self, method: &str, path: &str, body: &Value) -> Value {
         let mut stream = TcpStream::connect(("127.0.0.1", self.port)).unwrap();
-        stream.set_read_timeout(Some(WITHIN * 2)).unwrap();
+        stream.set_read_timeout(Some(ACTION_TIMEOUT * 2)).unwrap();
         let body = body.to_string();
         write!(
             stream,
@@ -143,7 +143,7 @@ impl Browser {
             body.len()
         )
         .unwrap();
-        // The driver leaves the connection open.
+        // The driver leaves the connection open, so read only the announced number of bytes.
         let mut answer = BufReader::new(stream);
         let (mut line, mut length) = (String::new(), 0);
         while answer.read_line(&mut line).unwrap() > 2 {
@@ -173,8 +173,8 @@ impl Browser {
         self.command("goog/cdp/execute", &json!({ "cmd": command, "params": parameters }))
     }
 
-    /// Opens an address and waits until the page is loaded, because a new hash before that would replace the history
-    /// entry.
+    /// Opens an address and waits until the page is loaded, because a new hash in a page that still loads would replace
+    /// the history entry.
     pub(crate) fn open(&self, url: &str) {
         self.command("url", &json!({ "url": url }));
         self.until("document.readyState === 'complete'");
@@ -191,12 +191,12 @@ impl Browser {
 
     /// Waits until an expression is true.
     pub(crate) fn until(&self, expression: &str) {
-        let end = Instant::now() + WITHIN;
+        let end = Instant::now() + ACTION_TIMEOUT;
         while self.run(&format!("return Boolean({expression})")) != json!(true) {
             if Instant::now() > end {
                 let text = self.run("return document.body.innerText.slice(0, 2000)");
                 panic!(
-                    "not within {WITHIN:?}: {expression}\n{}\n{:?}",
+                    "not within {ACTION_TIMEOUT:?}: {expression}\n{}\n{:?}",
                     text.as_str().unwrap(),
                     self.complaints()
                 );
@@ -208,7 +208,7 @@ impl Browser {
     /// Clicks in the middle of the first element that matches a selector, like a user: as soon as the element exists
     /// and no element that is still being drawn covers or replaces it.
     pub(crate) fn click(&self, selector: &str) {
-        let end = Instant::now() + WITHIN;
+        let end = Instant::now() + ACTION_TIMEOUT;
         loop {
             let refusal = match self.try_click(selector) {
                 Ok(()) => return,
@@ -216,7 +216,7 @@ impl Browser {
             };
             assert!(
                 Instant::now() < end,
-                "clickable within {WITHIN:?}: {selector}: {refusal}"
+                "clickable within {ACTION_TIMEOUT:?}: {selector}: {refusal}"
             );
             thread::sleep(Duration::from_millis(100));
         }
@@ -290,7 +290,7 @@ impl Drop for Browser {
         if !self.session.is_empty() && !thread::panicking() {
             self.ask("DELETE", &format!("/session/{}", self.session), &json!({}));
         }
-        // The driver may have exited by itself.
+        // The driver can have exited by itself.
         let _ended = self.driver.kill();
         let _status = self.driver.wait();
     }

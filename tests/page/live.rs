@@ -6,7 +6,7 @@ use test_support::harness::Tests;
 use test_support::runtimes::NET_10;
 use test_support::scene::Scene;
 
-use crate::browser::{Lent, need};
+use crate::browser::{LentBrowser, need};
 
 pub(crate) fn tests(tests: &mut Tests) {
     add_tests!(tests, need; live_processes_are_followed);
@@ -14,17 +14,18 @@ pub(crate) fn tests(tests: &mut Tests) {
 
 /// Scenario: a browser shows the page of a daemon before any process exists; then one program that collects
 /// continuously and one healthy program start. Later, the first program is killed.
-/// Guarantee: both appear in the overview without a reload, the faulty process first, with its name, pauses and
-/// incident. Its page has a mark for each collection and the same figures as its record; after the kill, its page
-/// reports the exit.
+/// Guarantee: both programs appear in the overview without a reload, the faulty program first, with its name and
+/// incident. The page of the faulty program shows marks of collections and the remedy, and is updated without a reload.
+/// After the kill, this page reports the exit.
 fn live_processes_are_followed() {
     let scene = Scene::begin();
-    // The share of stopped time depends on the speed of the host: about 20 %, the shipped bound of a warning.
+    // Lower the bound of the rule, because the share of stopped time depends on the speed of the host and is about 20
+    // %, the shipped bound of a warning.
     let lower =
         "apiVersion: gcwatch/v1\noverrides:\n  - id: time.stopped\n    add: { params: { share_error: 0.10 } }\n";
     std::fs::write(scene.folder().join("lower.yaml"), lower).unwrap();
     let daemon = scene.daemon(&format!("rules: {{files: [{}]}}\n", scene.path("lower.yaml")));
-    let browser = Lent::new();
+    let browser = LentBrowser::new();
     browser.shape(1400, 900, false);
     browser.open(&format!("http://{}/", daemon.address));
     browser.until("document.getElementById('live').className.includes('on')");
@@ -49,7 +50,7 @@ fn live_processes_are_followed() {
     let collections = shown[0].as_u64().unwrap();
     assert!(collections > 1, "{collections}");
     assert!(shown[1].as_str().unwrap().contains("Causes of collections"));
-    // What is drawn grows by itself.
+    // The page updates by itself.
     let newest = "Math.max(...[...document.querySelectorAll('a[href*=collections]')].map((link) => Number(link.textContent) || 0))";
     let before = browser.run(&format!("return {newest}")).as_f64().unwrap();
     browser.until(&format!("{newest} > {before} + 5"));

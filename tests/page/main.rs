@@ -1,8 +1,8 @@
 //! The page in a real browser: Debian's chromium, controlled through chromedriver.
 //!
-//! `apt-get install chromium chromium-driver` installs both; if either is missing, the tests are `ignored`, with the
-//! reason. After a change of the page, check it visually: `GCWATCH_PAGE_PICTURES=1 cargo test --test page` writes
-//! screenshots of every view, narrow and wide, light and dark, to `target/page/`.
+//! `apt-get install chromium chromium-driver` installs the browser and its driver. If one of them is missing, the tests
+//! are `ignored`, with the reason. After a change of the page, check it visually: `GCWATCH_PAGE_PICTURES=1 cargo test
+//! --test page` writes screenshots of every view, narrow and wide, light and dark, to `target/page/`.
 #![allow(clippy::unwrap_used, clippy::print_stdout, reason = "a test fails by panicking")]
 
 mod browser;

@@ -13,7 +13,7 @@ use test_support::harness::Tests;
 use test_support::program::{gcwatch, written};
 use test_support::{add_tests, repository};
 
-use crate::browser::{Lent, need};
+use crate::browser::{LentBrowser, need};
 
 pub(crate) fn tests(tests: &mut Tests) {
     add_tests!(tests, need;
@@ -33,12 +33,12 @@ fn page_of(recordings: &[impl AsRef<Path>], folder: &Path) -> String {
     format!("file://{}", file.display())
 }
 
-/// Scenario: the reports are files: one of a web service with requests, one of a process that runs out of memory; each
-/// is opened at three widths, light and dark, and a collection is clicked.
+/// Scenario: two reports are opened as files: the report of a web service with requests, and the report of a process
+/// that runs out of memory. Each report is opened at three widths, light and dark, and a collection is clicked.
 /// Guarantee: all charts are drawn; alerts, rules without a result, and the complete collection are shown; the content
 /// fits the width, and the browser logs no error.
 fn report_opens_without_server() {
-    let browser = Lent::new();
+    let browser = LentBrowser::new();
     // The first recording is too short for many rules, so their silence is not an all-clear.
     for (name, recording, verdict) in [
         (
@@ -88,7 +88,7 @@ fn several_recordings_are_compared() {
     let files = names.map(|name| repository(&format!("tests/recordings/{name}.nettrace.gz")));
     let folder = tempfile::tempdir().unwrap();
     let url = page_of(&files, folder.path());
-    let browser = Lent::new();
+    let browser = LentBrowser::new();
     for width in [390, 1400, 2560] {
         browser.shape(width, 900, width == 2560);
         browser.open("about:blank");
@@ -144,7 +144,7 @@ fn collections_of_two_processes_are_distinct() {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("two.html");
     fs::write(&file, page).unwrap();
-    let browser = Lent::new();
+    let browser = LentBrowser::new();
     browser.open(&format!("file://{}", file.display()));
     browser.click("a[href='#process-2']");
     browser.until("document.querySelector('.headline').textContent.includes('pid 4711')");
@@ -172,7 +172,7 @@ fn name_in_report_is_text() {
     let recording = folder.path().join(name);
     fs::copy(repository("tests/recordings/net10-steady.nettrace.gz"), &recording).unwrap();
     let url = page_of(&[recording], folder.path());
-    let browser = Lent::new();
+    let browser = LentBrowser::new();
     browser.open(&url);
     browser.until("document.querySelector('h1')?.textContent.startsWith('<script>')");
     assert_eq!(

@@ -7,17 +7,17 @@ use base::run_key::RunKey;
 use base::time::{Moment, TimeBase};
 use clr_gc::gc::Outcome;
 use config::options::Options;
-use gc_requests::payload::Ended;
+use gc_requests::payload::CompletedRequest;
 use gc_requests::request::Request;
 use gc_requests::stops::Stop;
-use gc_rules::field::MemoryFacts;
 use gc_telemetry::value::key_value;
 use gcwatch::daemon::Services;
 use gcwatch::pipeline::replay::complete_at;
-use gcwatch::pipeline::{Clock, Feed, Measured, PipelineSettings};
+use gcwatch::pipeline::{Clock, Feed, PipelineSettings, ProcessReading};
 use opentelemetry_proto::tonic::common::v1::any_value::Value;
 use processes::container::{Figures, Memory};
 use processes::{Identity, Provenance, RunState, StreamProgress};
+use rule_engine::field::MemoryFacts;
 use targets::sink::{RunSink as _, Sink as _};
 use test_support::replay::outcomes;
 use web::options::WebOptions;
@@ -72,9 +72,9 @@ impl Recording {
                 background: false,
             };
             requests.push(Request {
-                ended: Ended {
+                ended: CompletedRequest {
                     trace_id: Some(trace_id),
-                    ..Ended::default()
+                    ..CompletedRequest::default()
                 },
                 start: Some(begin - before),
                 end: end + after,
@@ -83,7 +83,7 @@ impl Recording {
                 hits: vec![hit],
             });
             requests.extend((0..2).map(|_| Request {
-                ended: Ended::default(),
+                ended: CompletedRequest::default(),
                 start: Some(end + 1),
                 end: end + after,
                 stopped_ns: Some(0),
@@ -133,7 +133,7 @@ const ROLES: [Role; 8] = [
     role(LONG, "net9-aggressive", 5),
 ];
 
-/// The parts of the daemon without a daemon, and played processes.
+/// The services of a daemon in the test process, and the processes that play recordings.
 pub(crate) struct Scene {
     pub(crate) services: Services,
     feeds: Vec<Feed>,
@@ -272,7 +272,7 @@ impl Scene {
                 },
                 ..Figures::default()
             };
-            let measured = Measured {
+            let measured = ProcessReading {
                 figures: Some(figures),
                 memory: MemoryFacts {
                     resident: Some(300 * MIB),
@@ -281,7 +281,7 @@ impl Scene {
                 },
                 heap_limit: limit_mib.map(|mib| mib * MIB * 3 / 4),
                 machine: None,
-                ..Measured::default()
+                ..ProcessReading::default()
             };
             begin += recording.length_ns;
             self.services
@@ -308,7 +308,7 @@ impl Scene {
         7777
     }
 
-    /// Ends a process.
+    /// Removes a process that exits.
     pub(crate) fn exit(&mut self, pid: u32) {
         let place = self.feeds.iter().position(|feed| feed.run().key().pid == pid).unwrap();
         self.feeds.remove(place).end();

@@ -1,4 +1,4 @@
-//! Each view with what it must show, and pictures of all of them.
+//! Tests of each view, with screenshots.
 
 use std::collections::BTreeSet;
 use std::env;
@@ -7,30 +7,28 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use clr_evidence::flame;
-use gc_rules::incident::{
-    Finding, FoundAllocations, FoundAmount, FoundCensus, FoundHolder, FoundKept, FoundLiving, FoundSite,
-};
 use gcwatch::pipeline::Records;
+use incidents::{Finding, FoundAllocations, FoundAmount, FoundCensus, FoundHolder, FoundKept, FoundLiving, FoundSite};
 use serde_json::json;
 use test_support::harness::Tests;
 use test_support::{add_tests, repository};
 use tokio::runtime::Runtime;
 use web::Views as _;
 
-use crate::browser::{Browser, Lent, need};
+use crate::browser::{Browser, LentBrowser, need};
 use crate::scene::{HOSTILE, LONG, Scene};
 
 pub(crate) fn tests(tests: &mut Tests) {
     add_tests!(tests, need;
         every_view_fits,
         names_are_text,
-        an_incident_opens_and_ends,
-        what_a_burst_found_is_shown,
-        names_of_a_census_are_text,
-        requests_that_were_stopped_are_shown,
-        two_hundred_rows_are_drawn_in_place,
-        three_clicks_from_the_overview,
-        more_viewers_than_places,
+        incident_opens_and_ends,
+        finding_of_burst_is_shown,
+        census_names_are_text,
+        stopped_requests_are_shown,
+        rows_are_updated_in_place,
+        collection_is_three_clicks_from_overview,
+        excess_viewer_is_refused,
     );
 }
 
@@ -40,17 +38,18 @@ fn played(more: u32) -> (Runtime, Scene) {
     (runtime, scene)
 }
 
-/// The scene of the tests that only look, of 32 processes: half an hour of eight of them is played once.
-struct Seen(MutexGuard<'static, Option<(Runtime, Scene)>>);
+/// The shared scene of tests that change nothing, with 32 processes. Eight of the processes have a history of up to 31
+/// minutes, which is played only once.
+struct SharedScene(MutexGuard<'static, Option<(Runtime, Scene)>>);
 
-fn seen() -> Seen {
+fn seen() -> SharedScene {
     static SCENE: Mutex<Option<(Runtime, Scene)>> = Mutex::new(None);
     let mut scene = SCENE.lock().unwrap_or_else(PoisonError::into_inner);
     scene.get_or_insert_with(|| played(24));
-    Seen(scene)
+    SharedScene(scene)
 }
 
-impl Deref for Seen {
+impl Deref for SharedScene {
     type Target = Scene;
 
     fn deref(&self) -> &Scene {
@@ -63,22 +62,22 @@ fn close(runtime: Runtime, scene: Scene) {
     runtime.shutdown_timeout(Duration::from_secs(2));
 }
 
-/// Nothing failed in the browser, and no policy was broken.
+/// Asserts that the browser logged no error and no violation of the policy.
 fn is_content(browser: &Browser) {
     let mut complaints = browser.complaints();
-    // Of an address that is asked for because it is not there.
+    // A path that deliberately does not exist causes this message.
     complaints.retain(|text| !text.contains("status of 404"));
     assert_eq!(complaints, Vec::<String>::new());
 }
 
 const ROWS: &str = "document.querySelectorAll('table.processes tbody tr').length";
 
-/// Scenario: eight services, three processes that are not read; every view at three widths, light and dark: one at
-/// first, then the other.
-/// Guarantee: each view comes up without a complaint of the browser and fits its width.
+/// Scenario: there are 32 services, and three processes that are not read. Every view is opened at three widths, in
+/// light and dark: first in one theme, then in the other.
+/// Guarantee: each view loads without a message of the browser and fits its width.
 fn every_view_fits() {
     let scene = seen();
-    let browser = Lent::new();
+    let browser = LentBrowser::new();
     browser.open(&scene.url("/"));
     browser.until(&format!("{ROWS} === 32"));
     let pid = scene.services.pipeline.runs()[1].key().pid;
@@ -124,7 +123,7 @@ fn every_view_fits() {
             let begins_dark = width == 1400;
             for dark in [begins_dark, !begins_dark] {
                 browser.shape(width, height, dark);
-                // The other theme is for what is drawn already, as when a system changes it in the evening.
+                // The second theme applies to a page that is already drawn, as when the system switches in the evening.
                 if dark == begins_dark {
                     browser.open(&scene.url(path));
                     browser.until(shown);
@@ -140,12 +139,13 @@ fn every_view_fits() {
     drop(browser);
 }
 
-/// Scenario: a service whose requests are observed, and one whose requests are not.
-/// Guarantee: the first one's page has the requests that lost most as bars with their stops, each with its collections,
-/// which lead to them while they are kept, and its trace; the counts add up. The other has no such panel.
-fn requests_that_were_stopped_are_shown() {
+/// Scenario: the requests of one service are observed; another service is not observed.
+/// Guarantee: the page of the first service shows the requests with the most lost time as bars with their stops. Each
+/// request has its trace and its collections. A collection is a link while gcwatch keeps it. The counts add up. The
+/// page of the other service has no such panel.
+fn stopped_requests_are_shown() {
     let scene = seen();
-    let browser = Lent::new();
+    let browser = LentBrowser::new();
     let pid = |place: usize| scene.services.pipeline.runs()[place].key().pid;
     let heading =
         "[...document.querySelectorAll('h2')].find((title) => title.textContent === 'Requests delayed by pauses')";
@@ -163,7 +163,7 @@ fn requests_that_were_stopped_are_shown() {
         "{heading}?.parentElement.querySelectorAll('tbody tr').length > 5"
     ));
     let shown = browser.run(&format!("return {heading}.parentElement.textContent"));
-    let view = Records::of(&scene.services.pipeline).request_view(pid).unwrap();
+    let view = Records::new(&scene.services.pipeline).request_view(pid).unwrap();
     let counts = format!("{} of {} (33", view.hit, view.known);
     assert!(shown.as_str().unwrap().contains(&counts), "{counts}: {shown}");
     assert_eq!((view.count, view.known), (view.hit * 3, view.hit * 3));
@@ -177,7 +177,7 @@ fn requests_that_were_stopped_are_shown() {
         let theme = if dark { "dark" } else { "light" };
         browser.picture(&format!("requests-{width}-{theme}"), 4000);
     }
-    // A collection that is not kept any more is a number, no link.
+    // A collection that is no longer kept is a plain number, not a link.
     let leads = browser.run(&format!(
         "return Promise.all([...{heading}.parentElement.querySelectorAll('tbody a[href*=\"/collections/\"]')]
              .map((link) => fetch('/api/v1' + link.pathname).then((answer) => answer.ok))).then((all) => all.every(Boolean))"
@@ -187,11 +187,12 @@ fn requests_that_were_stopped_are_shown() {
     drop(browser);
 }
 
-/// Scenario: a process whose name is HTML, and one whose name is very long.
-/// Guarantee: on each view the name is text: no element is made of it, nothing is run; and nothing is too wide.
+/// Scenario: the name of one process is HTML, and the name of another is very long.
+/// Guarantee: each view shows the names as text: they create no element and run no script, and the content fits the
+/// width.
 fn names_are_text() {
     let scene = seen();
-    let browser = Lent::new();
+    let browser = LentBrowser::new();
     browser.shape(390, 844, false);
     let hostile = scene.services.pipeline.runs()[6].key().pid;
     for path in ["/".to_owned(), format!("/processes/{hostile}"), "/rules".to_owned()] {
@@ -213,21 +214,21 @@ fn names_are_text() {
     browser.until(&format!("{ROWS} === 1"));
     let name = browser.run("return document.querySelector('table.processes .name').textContent");
     assert_eq!(name, LONG);
-    // The policy has no way around it.
+    // The policy cannot be bypassed.
     let refused =
         browser.run("try { document.body.innerHTML = '<b>x</b>'; return 'taken' } catch (error) { return error.name }");
     assert_eq!(refused, "TypeError");
     drop(browser);
 }
 
-/// Scenario: a process falls ill while the page is open, and exits.
-/// Guarantee: without a reload its incident is there with its service, what to do and a link to the service's dashboard
-/// from 15 minutes before it; after the end it is among those that ended, the page of the process says that it has
-/// exited and stays as it was, and whoever comes later finds its page, charts and incidents, and its row among the
-/// exited.
-fn an_incident_opens_and_ends() {
+/// Scenario: a process becomes faulty while the page is open, and exits.
+/// Guarantee: without a reload, the page shows the incident with its service, the remedy, and a link to the dashboard
+/// of the service that starts 15 minutes earlier. After the end, the incident is in the list of ended incidents. The
+/// page of the process states that it has exited and stays unchanged. Later visitors find its page, charts and
+/// incidents, and its row among the exited processes.
+fn incident_opens_and_ends() {
     let (runtime, mut scene) = played(0);
-    let browser = Lent::new();
+    let browser = LentBrowser::new();
     browser.open(&scene.url("/"));
     browser.until(&format!("{ROWS} === 8"));
     let card = "[...document.querySelectorAll('main > .incidents .incident')].find((card) => card.textContent.includes('fell-ill'))";
@@ -249,7 +250,7 @@ fn an_incident_opens_and_ends() {
     );
     assert_eq!(dashboard, true);
     scene.exit(pid);
-    // What was on the screen stays there.
+    // The content of the page stays.
     browser.until(
         "document.body.innerText.includes('The process has exited') && document.querySelector('#chart-heap svg .area')",
     );
@@ -257,7 +258,7 @@ fn an_incident_opens_and_ends() {
     browser.until(
         "document.body.innerText.includes('The process has exited') && document.querySelector('#chart-heap svg .area')",
     );
-    // The collection that began its incident is there in full.
+    // The collection that started the incident is available in full.
     let first = "document.querySelector('.incident a[href*=\"/collections/\"]')";
     if browser.run(&format!("return Boolean({first})")) == true {
         browser.run(&format!("{first}.click()"));
@@ -267,7 +268,7 @@ fn an_incident_opens_and_ends() {
     browser.until("document.querySelector('.incident .remedy')");
     browser.open(&scene.url("/"));
     browser.until(&format!("{ROWS} === 8 && !({card})"));
-    // Not where it was a moment ago: what is above it moves.
+    // Click by a script, because the list can move while the content above it changes.
     browser.run("document.querySelector('.ended-list.ended > summary').click()");
     browser.until("document.querySelector('.ended-list.ended').innerText.includes('fell-ill')");
     browser.until("document.querySelector('.exited').innerText.includes('fell-ill')");
@@ -276,12 +277,13 @@ fn an_incident_opens_and_ends() {
     close(runtime, scene);
 }
 
-/// Scenario: a burst finds who allocates for an incident whose page is open, on a narrow and on a wide window.
-/// Guarantee: without a reload its sites and types are there, short names unbroken, and the flame graph is drawn.
-fn what_a_burst_found_is_shown() {
+/// Scenario: a burst finds the allocating code for an incident whose page is open, in a narrow and in a wide window.
+/// Guarantee: without a reload, the page shows the sites and types of the finding, with unbroken short names, and draws
+/// the flame graph.
+fn finding_of_burst_is_shown() {
     let runtime = Runtime::new().unwrap();
     let mut scene = runtime.block_on(Scene::empty());
-    let browser = Lent::new();
+    let browser = LentBrowser::new();
     let _in = runtime.enter();
     let pid = scene.fall_ill();
     browser.open(&scene.url("/processes/7777"));
@@ -322,7 +324,7 @@ fn what_a_burst_found_is_shown() {
         flame: pipeline.flames().put(run, 1, &svg),
         ..FoundAllocations::default()
     };
-    // Of those that ended meanwhile none takes it.
+    // Incidents that have ended do not accept the finding.
     for number in 1..8 {
         pipeline.found(run, number, Finding::Allocations(found.clone()));
     }
@@ -348,14 +350,14 @@ fn what_a_burst_found_is_shown() {
     close(runtime, scene);
 }
 
-/// Scenario: a heap dump has a type and static fields whose names are HTML, quotes, style, very long or turn the text
-/// round, and sizes that are more together than the heap has.
-/// Guarantee: the names are text in the tables and in the treemap; no element is made of them, the cells stay within
-/// their box, and nothing is too wide.
-fn names_of_a_census_are_text() {
+/// Scenario: in a heap dump, names of a type and of static fields contain HTML, quotes or styles, are very long, or
+/// change the text direction. The sum of the sizes exceeds the heap.
+/// Guarantee: the tables and the treemap show the names as text, and the names create no element. The cells stay inside
+/// their box, and the content fits the width.
+fn census_names_are_text() {
     let runtime = Runtime::new().unwrap();
     let mut scene = runtime.block_on(Scene::empty());
-    let browser = Lent::new();
+    let browser = LentBrowser::new();
     let _in = runtime.enter();
     let pid = scene.fall_ill();
     browser.open(&scene.url("/processes/7777"));
@@ -428,12 +430,12 @@ fn names_of_a_census_are_text() {
     close(runtime, scene);
 }
 
-/// Scenario: 208 processes; the search is typed into, a heading clicked, and the page reloaded.
-/// Guarantee: rows that fit are shown, in order; the address holds both; drawn anew, a row is the same one, and what
-/// has the focus keeps it. How long the longest task took is printed.
-fn two_hundred_rows_are_drawn_in_place() {
+/// Scenario: there are 208 processes. The user types a search, clicks a heading, and reloads the page.
+/// Guarantee: the matching rows are shown in order, and the address contains the search and the order. An update keeps
+/// the row elements and the focus. The duration of the longest task is printed.
+fn rows_are_updated_in_place() {
     let (runtime, scene) = played(200);
-    let browser = Lent::new();
+    let browser = LentBrowser::new();
     browser.shape(1400, 900, false);
     browser.open(&scene.url("/"));
     browser.until(&format!("{ROWS} === 208"));
@@ -451,7 +453,7 @@ fn two_hundred_rows_are_drawn_in_place() {
     browser.until(&format!("{ROWS} === 10"));
     let first = browser.run("return document.querySelector('table.processes .name').textContent");
     assert_eq!(first, "worker-199");
-    // All rows, drawn anew five times, while one has the focus.
+    // All rows are updated five times while one has the focus.
     browser.open(&scene.url("/"));
     browser.until(&format!("{ROWS} === 208"));
     browser.keys("jjj");
@@ -475,18 +477,19 @@ fn two_hundred_rows_are_drawn_in_place() {
     close(runtime, scene);
 }
 
-/// Scenario: a person sees the overview, clicks the first incident's service, then a mark in the chart of pauses; goes
-/// back with the browser; and goes on with the keyboard.
-/// Guarantee: service, time, what to do; the process; one collection with its suspensions. Back is where they were.
-fn three_clicks_from_the_overview() {
+/// Scenario: a user opens the overview, clicks the service of the first incident, then a mark in the chart of pauses,
+/// goes back in the browser, and continues with the keyboard.
+/// Guarantee: the overview shows service, time and remedy; the next page shows the process; the last page shows one
+/// collection with its suspensions. Going back leads to the previous page.
+fn collection_is_three_clicks_from_overview() {
     let scene = seen();
-    let browser = Lent::new();
+    let browser = LentBrowser::new();
     browser.shape(1400, 900, true);
     browser.open(&scene.url("/"));
     browser.until("document.querySelector('.incident .when time')");
     browser.click(".incident .service a");
     browser.until("document.querySelector('#chart-pauses svg .dots')");
-    // A mark of the longest collection is clicked where it is drawn.
+    // Click the mark of the longest collection at its position in the chart.
     browser.run(
         "const svg = document.querySelector('#chart-pauses svg'); svg.focus();
          svg.dispatchEvent(new KeyboardEvent('keydown', { key: 'ArrowLeft', bubbles: true }));",
@@ -508,7 +511,7 @@ fn three_clicks_from_the_overview() {
     browser.until(&format!("location.pathname === {here}"));
     browser.back();
     browser.until("/^.processes.\\d+$/.test(location.pathname) && document.querySelector('#chart-heap svg .area')");
-    // The longest are kept in full.
+    // The longest collections are kept in full.
     browser.run(
         "[...document.querySelectorAll('section')].find((panel) => panel.querySelector('h2')?.textContent.startsWith('Longest collections'))
          .querySelector('td a').click()",
@@ -520,15 +523,15 @@ fn three_clicks_from_the_overview() {
     drop(browser);
 }
 
-/// Scenario: 16 pages follow, and a 17th wants to; one of the 16 leaves.
-/// Guarantee: the 17th is refused with what to do, records are answered all the same, and the free place is taken.
-fn more_viewers_than_places() {
+/// Scenario: 16 viewers follow events, and a 17th viewer connects; then one of the 16 leaves.
+/// Guarantee: the 17th viewer is refused with a remedy, records are still served, and the free slot can be used.
+fn excess_viewer_is_refused() {
     let runtime = Runtime::new().unwrap();
     let scene = runtime.block_on(Scene::empty());
-    let browser = Lent::new();
+    let browser = LentBrowser::new();
     browser.open(&scene.url("/self"));
     browser.until("document.querySelector('.facts')");
-    // The browser itself opens six connections to a host at most: the others are programs.
+    // The browser opens at most six connections to a host, so the other viewers are plain connections.
     let address = scene.services.address().unwrap();
     let ask = || {
         use std::io::{Read as _, Write as _};

@@ -1,9 +1,9 @@
-// A foreign OTLP receiver (protobufjs and grpc-js instead of prost and tonic) on loopback ports that are free.
+// A third-party OTLP receiver (protobufjs and grpc-js instead of prost and tonic) on free loopback ports.
 //
-//   node mock.js MODULES        MODULES: what tests/receivers/fetch prints
+//   node mock.js MODULES        MODULES: the folder that tests/receivers/fetch prints
 //
-// Prints JSON lines: first {"grpc": URL, "http": URL}, then for each request {"signal": ..., "body": ...}, the body as OTLP's JSON
-// has it but for attributes, which are one object. Ends when its standard input closes, so that it never outlives who started it.
+// Prints JSON lines: first {"grpc": URL, "http": URL}, then for each request {"signal": ..., "body": ...}. The body is OTLP's JSON, but
+// attributes are one object. Exits when its standard input closes, so that it cannot outlive its parent.
 
 'use strict';
 
@@ -11,7 +11,7 @@ const path = require('path');
 
 const folder = path.join(process.argv[2], '@elastic/mockotlpserver');
 const {MockOtlpServer} = require(folder);
-// Numbers of 64 bits as texts, ids in hex, attributes as one object.
+// Prints 64-bit numbers as strings, ids in hex, and attributes as one object.
 const {jsonStringifyTrace, jsonStringifyMetrics, jsonStringifyLogs} = require(path.join(folder, 'lib/normalize'));
 
 const print = (line) => process.stdout.write(line + '\n');
@@ -19,14 +19,14 @@ const printer = (signal, stringify) => (body) => {
     try {
         print(`{"signal": "${signal}", "body": ${stringify(body, {indent: 0, normAttributes: true})}}`);
     } catch (error) {
-        // The receiver would swallow it.
+        // The receiver would ignore the error.
         print(JSON.stringify({signal: 'failed', body: String(error)}));
     }
 };
 
 async function main() {
     const server = new MockOtlpServer({
-        // It logs to standard output, which is ours.
+        // The server logs to standard output, which is reserved for the records.
         logLevel: 'fatal',
         services: ['http', 'grpc'],
         httpHostname: '127.0.0.1',
@@ -41,7 +41,7 @@ async function main() {
     print(JSON.stringify({grpc: String(server.grpcUrl), http: String(server.httpUrl)}));
 }
 
-// A pipe is written behind our back: what was printed has to be through before the end.
+// Writes to a pipe are asynchronous: all printed lines must be written before the exit.
 process.stdin.on('end', () => process.stdout.write('', () => process.exit(0)));
 process.stdin.resume();
 main().catch((error) => {

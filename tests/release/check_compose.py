@@ -1,4 +1,4 @@
-"""deploy/compose with a Docker engine: its content after one minute.
+"""deploy/compose with a Docker engine: the processes, incidents and series after one minute.
 
 The images of Prometheus and of the services are built here, from Debian's Prometheus and a runtime of the tests' cache,
 under the names in compose.yaml. Images of Tempo and Grafana cannot be built here; tests/e2e and tests/deploy check
@@ -71,8 +71,8 @@ class Compose(unittest.TestCase):
 
     def test_within_a_minute(self):
         """Scenario: `up` starts gcwatch, Prometheus and both services.
-        Guarantee: both services are attached to under their names, `search` has an incident, and Prometheus has the
-        pauses of both with their own labels; nothing is visible outside the engine."""
+        Guarantee: gcwatch attaches to both services under their names, `search` has an incident, and Prometheus has the
+        collections of both services with their own labels."""
         docker = self.room.engine()
         plugin = subprocess.run([docker, "compose", "version"], capture_output=True, env=self.room.environment).returncode == 0
         compose = [docker, "compose"] if plugin else [room.program("docker-compose")]

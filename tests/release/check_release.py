@@ -48,7 +48,7 @@ class Release(unittest.TestCase):
         cls.addClassCleanup(cls.room.close)
         cls.registry = cls.room.registry(PORT) + "/team/gcwatch"
         cls.environment = {"GCWATCH_REGISTRY": cls.registry, "GCWATCH_REPOSITORY": "https://git.test/team/gcwatch", "GCWATCH_PACKAGES": "http://127.0.0.1:5001/feed"}
-        # Compilers and caches are the user's.
+        # Use the compilers and caches of the user.
         cls.environment |= {"CARGO_HOME": os.environ.get("CARGO_HOME") or f"{os.environ['HOME']}/.cargo", "RUSTUP_HOME": os.environ.get("RUSTUP_HOME") or f"{os.environ['HOME']}/.rustup"}
         cls.arm, cls.arm_runs = other_machine(cls.top)
         cls.out = cls.top / "dist"
@@ -106,7 +106,7 @@ class Release(unittest.TestCase):
 
     def test_aarch64_runs(self):
         """Scenario: the program for aarch64 reads a recording under qemu.
-        Guarantee: its report equals the report of the program for x86_64."""
+        Guarantee: the report equals the report of the program for x86_64."""
         if not self.arm_runs:
             left_out("there is no program for aarch64: cargo xtask build with zig, or GCWATCH_AARCH64")
         emulator = room.program("qemu-aarch64-static")
@@ -117,7 +117,7 @@ class Release(unittest.TestCase):
 
     def test_image_runs(self):
         """Scenario: the commands of docs/install.md run with a Docker engine that pulls from the registry.
-        Guarantee: the demo shows incidents at the published port; the daemon sees the processes of the host; `doctor`
+        Guarantee: the demo shows incidents at the published port; the daemon becomes ready and logs no error; `doctor`
         runs in the container."""
         if b"ld-linux" in X86.read_bytes()[:4096]:
             left_out("the program is not static, and the image has no libraries")
@@ -139,8 +139,8 @@ class Release(unittest.TestCase):
     def test_chart(self):
         """Scenario: the chart is pushed, pulled, and installed as docs/install.md describes, with an API that answers
         discovery.
-        Guarantee: without any setting, the chart uses the pushed image; it names the repository; a dry run renders the
-        DaemonSet."""
+        Guarantee: without any setting, the chart uses the pushed image; the chart names the repository; a dry run
+        renders the DaemonSet."""
         helm = room.program("helm")
         chart = self.outputs(self.xtask("publish", "chart", "--out", self.out, env=room.on_path(helm)))
         self.assertEqual(chart["name"], f"{self.registry}/charts/gcwatch")
@@ -187,7 +187,7 @@ class Release(unittest.TestCase):
 
     def test_signatures(self):
         """Scenario: digests and image are signed with a key.
-        Guarantee: cosign verifies both, and rejects modified files."""
+        Guarantee: cosign verifies the digests and the image, and rejects modified files."""
         cosign = room.program("cosign")
         room_ = self.top / "keys"
         room_.mkdir()
@@ -205,10 +205,10 @@ class Release(unittest.TestCase):
         self.room.run(cosign, "verify", "--key", room_ / "cosign.pub", "--insecure-ignore-tlog", "--allow-http-registry", image)
         self.assertIn("has no digest", self.xtask("sign", f"{self.image['name']}:{VERSION}", status=1))
 
-    def test_what_is_only_printed(self):
-        """Scenario: feeds, forges and crates that are not on loopback are released in a dry run.
-        Guarantee: every file of the release is uploaded; the tool's pointer package comes after its target; crates come
-        after their dependencies; no key is printed."""
+    def test_dry_run(self):
+        """Scenario: packages of the tool and crates are released in a dry run to a feed and a registry.
+        Guarantee: the tool's pointer package comes after the packages to which it points; crates come after their
+        dependencies; no key is printed."""
         def printed(*words):
             command = [*XTASK, "publish", *words, "--dry-run", "--out", str(self.out)]
             environment = {**self.room.environment, **self.environment, "NUGET_API_KEY": "key-of-the-feed"}
@@ -228,7 +228,7 @@ class Release(unittest.TestCase):
 
     def test_refused(self):
         """Scenario: tags and addresses are not ready for a release.
-        Guarantee: each is refused with a remedy."""
+        Guarantee: each release is refused with a reason."""
         self.assertIn("is not v", self.xtask("check", "--tag", "v99.0.0", status=1))
         placeholder = {"GCWATCH_REGISTRY": "host.example/team", "GCWATCH_PACKAGES": "https://host.example/feed"}
         self.assertIn("no registry", self.xtask("publish", "image", "--out", self.out, status=1, env=placeholder))
@@ -238,8 +238,8 @@ class Release(unittest.TestCase):
 
 
 class Discovery:
-    """Answers helm's questions to an API server before a dry run: version, groups, and resource kinds. It has no
-    objects."""
+    """Answers helm's requests to an API server before a dry run: version, groups, and resource kinds. This server has
+    no objects."""
 
     KINDS = {
         "v1": [("serviceaccounts", "ServiceAccount", True), ("configmaps", "ConfigMap", True), ("services", "Service", True)],

@@ -63,7 +63,7 @@ def eventually(what, seconds=60):
 
 
 class Room:
-    """A room; all programs that are started in it end with it."""
+    """A network namespace, if the user is root. All programs that are started in it are stopped with it."""
 
     def __init__(self, top):
         self.top, self.ends = top, contextlib.ExitStack()
@@ -91,7 +91,7 @@ class Room:
         return done.stdout if status == 0 else done.stdout + done.stderr
 
     def start(self, name, *command, alone=False):
-        """Starts a program that runs until the room ends. With alone, the program is in its own pid namespace and sees
+        """Starts a program that runs until the room ends. With `alone`, the program is in its own pid namespace and sees
         no process of this machine."""
         log = open(self.top / f"{name}.log", "wb")
         around = ["unshare", "--pid", "--mount-proc", "--fork", "--kill-child"] if alone else []
@@ -99,7 +99,7 @@ class Room:
         process = subprocess.Popen(words, stdout=log, stderr=subprocess.STDOUT, env=self.environment, start_new_session=True)
 
         def end():
-            # `unshare` only waits for its child.
+            # `unshare` only waits for its child, so signal the child.
             children = pathlib.Path(f"/proc/{process.pid}/task/{process.pid}/children")
             ended = children.read_text().split() if alone and process.poll() is None else [process.pid]
             for pid in ended:

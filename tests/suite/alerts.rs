@@ -1,4 +1,4 @@
-//! Notifications of alerts, by receivers that do as a script says.
+//! Notifications of alerts to scripted receivers.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -11,10 +11,10 @@ use delivery::alerts::Notifier;
 use delivery::alerts::settings::{AlertSettings, Alertmanager, Links, Webhook};
 use delivery::alerts::stats::ReceiverStats;
 use delivery::otlp::settings;
-use gc_rules::rule::Severity;
 use gcwatch::daemon::Services;
 use gcwatch::pipeline::{self, Clock};
 use hmac::{Hmac, KeyInit as _, Mac as _};
+use rule_engine::rule::Severity;
 use serde_json::Value;
 use sha2::Sha256;
 
@@ -23,7 +23,7 @@ use test_support::notices::{self, began, over, resource};
 use test_support::receiver::{self, LONG, Receiver, Recorded, Reply};
 use test_support::replay::stage;
 
-/// Longer than any test.
+/// An interval that is longer than any test.
 const NEVER: Duration = Duration::from_secs(3600);
 
 fn to(receiver: &Receiver, path: &str) -> settings::Receiver {
@@ -58,7 +58,7 @@ fn json(request: &Recorded) -> Value {
     serde_json::from_slice(&request.body).unwrap()
 }
 
-/// The pids of the alerts in a request to an Alertmanager.
+/// Returns the pids of the alerts in a request to an Alertmanager.
 fn pids(request: &Recorded) -> Vec<String> {
     let alerts = json(request);
     let alerts = alerts.as_array().unwrap().iter();
@@ -80,15 +80,15 @@ fn dropped(notifier: &Notifier, why: &str) -> u64 {
     dropped.iter().find(|(name, _)| *name == why).unwrap().1
 }
 
-/// Waits until the counters of the one receiver are as `is` says.
+/// Waits until `is` returns true for the counters of the only receiver.
 async fn until(notifier: &Notifier, is: impl Fn(&ReceiverStats) -> bool) {
     let waited = tokio::time::timeout(LONG, notifier.until(|all| is(&all[0].1)));
-    waited.await.expect("the counters come to that");
+    waited.await.expect("the counters reach the expected values");
 }
 
-/// Scenario: an alert begins, goes on for several intervals, ends; the Alertmanager takes all.
-/// Guarantee: it is sent at once and again and again while it fires, each time with the same labels and beginning and
-/// with an end ahead; then with its end, again and again.
+/// Scenario: an alert starts, continues for several intervals and ends; the Alertmanager accepts every request.
+/// Guarantee: the alert is sent repeatedly while it fires, each time with the same labels, the same start time and an
+/// end time after the start. After its end, the alert is sent repeatedly with the time of its end.
 #[tokio::test]
 async fn firing_and_resolved_alerts_are_sent_again() {
     let mut receiver = Receiver::start().await;
@@ -122,7 +122,7 @@ async fn firing_and_resolved_alerts_are_sent_again() {
         assert_eq!(alert["annotations"]["runbook_url"], "https://runbooks.example/full");
         assert_eq!(alert["annotations"]["remedy"], "Look at what is kept.");
     }
-    // What it is known by is what it was known by when it began.
+    // The labels of an alert stay the same as at its start.
     let mut other = resource();
     other
         .attributes
@@ -135,13 +135,13 @@ async fn firing_and_resolved_alerts_are_sent_again() {
             assert_eq!(&alert["labels"], labels);
             ends += 1;
         } else {
-            assert_eq!(ends, 0, "it fires again after its end");
+            assert_eq!(ends, 0, "no request after the end reports the alert as firing");
         }
     }
 }
 
-/// Scenario: the Alertmanager is overloaded, breaks the connection, does not answer; then it takes the request.
-/// Guarantee: the alert arrives, once, and each failure is counted by its cause.
+/// Scenario: the Alertmanager is overloaded, resets the connection, and does not answer; then it accepts the request.
+/// Guarantee: the alert arrives once, and each failure is counted by its cause.
 #[tokio::test]
 async fn failures_are_retried() {
     let mut receiver = Receiver::start().await;
@@ -157,7 +157,7 @@ async fn failures_are_retried() {
     notifier.notify(&resource(), &[began(5)], Wall::UNIX);
     for _ in 0..5 {
         let request = receiver.next().await;
-        // That of the connection that breaks was not read.
+        // The receiver did not read the body of the request whose connection it reset.
         assert!(request.body.is_empty() || pids(&request) == ["5"]);
     }
     until(&notifier, |stats| stats.sent == 1).await;
@@ -168,13 +168,14 @@ async fn failures_are_retried() {
     assert_eq!(notifier.shutdown(LONG).await.0, 0);
 }
 
-/// Scenario: an Alertmanager that finds one of three alerts wrong, and says so of each request that has it.
-/// Guarantee: the others arrive; the refused one is dropped and counted, and is not sent again when the others are.
+/// Scenario: an Alertmanager rejects one of three alerts, and therefore every request that contains this alert.
+/// Guarantee: the other alerts arrive. The rejected alert is dropped and counted, and is not sent again with the
+/// others.
 #[tokio::test]
-async fn a_refused_alert_is_found_and_dropped() {
+async fn rejected_alert_is_found_and_dropped() {
     let mut receiver = Receiver::start().await;
     let wrong = || Reply::http(400, &[]);
-    // All three; the first alone; the second and the third; the second, which is the wrong one; the third.
+    // The requests contain: all three, the first, the second and third, the second (invalid), the third.
     receiver.script([wrong(), Reply::Accept, wrong(), wrong(), Reply::Accept]);
     let notifier = Notifier::start(&only(alertmanager(&receiver), Duration::from_millis(50))).unwrap();
     notifier.notify(&resource(), &[began(1), began(2), began(3)], Wall::UNIX);
@@ -196,16 +197,16 @@ async fn a_refused_alert_is_found_and_dropped() {
         assert!(!reported.contains(&bad), "{reported:?}");
         again.extend(reported);
     }
-    // Its end is not reported either: nobody knows of it.
+    // The end is not reported either, because no receiver knows the alert.
     notifier.notify(&resource(), &[over(bad.parse().unwrap())], Wall::UNIX);
     assert!(!pids(&receiver.next().await).contains(&bad));
 }
 
-/// Scenario: an Alertmanager that lets nobody in at first (401), then does.
-/// Guarantee: it is not asked again at once, nor alert by alert, but when firing alerts are due again; then it is sent
-/// all.
+/// Scenario: an Alertmanager rejects the first request, which has two alerts (401), then accepts all requests.
+/// Guarantee: the notifier does not send the alerts one by one, and drops none. When firing alerts are due again, the
+/// next request contains both alerts.
 #[tokio::test]
-async fn an_alertmanager_without_permission_is_asked_again_later() {
+async fn unauthorized_request_is_retried_when_alerts_are_due() {
     let mut receiver = Receiver::start().await;
     receiver.script([Reply::http(401, &[])]);
     let notifier = Notifier::start(&only(alertmanager(&receiver), Duration::from_millis(100))).unwrap();
@@ -217,10 +218,11 @@ async fn an_alertmanager_without_permission_is_asked_again_later() {
     assert_eq!((count(failures, "refused"), dropped(&notifier, "refused")), (1, 0));
 }
 
-/// Scenario: two Alertmanagers and a webhook; one Alertmanager never answers.
-/// Guarantee: each receiver gets every alert, none waits for another.
+/// Scenario: there are two Alertmanagers and a webhook; one Alertmanager never answers.
+/// Guarantee: the other receivers get every alert while the hanging receiver blocks. At shutdown, only the alerts for
+/// the hanging receiver are lost.
 #[tokio::test]
-async fn a_receiver_that_hangs_delays_no_other() {
+async fn hanging_receiver_does_not_delay_others() {
     let (mut deaf, mut well, mut hook) = (
         Receiver::start().await,
         Receiver::start().await,
@@ -244,15 +246,15 @@ async fn a_receiver_that_hangs_delays_no_other() {
     }
     deaf.next().await;
     let (lost, _) = notifier.shutdown(Duration::from_millis(50)).await;
-    assert_eq!(lost, 3, "those of the one that hangs");
+    assert_eq!(lost, 3, "only the alerts for the hanging receiver are lost");
 }
 
-/// Scenario: a reload adds an Alertmanager while an alert fires, then takes the first one away; then one with a header
-/// that cannot be.
-/// Guarantee: the new one gets what is firing, the old one nothing more, and settings that cannot be used change
-/// nothing.
+/// Scenario: a reload adds an Alertmanager while an alert fires; a second reload removes the first Alertmanager; a
+/// third reload adds an Alertmanager with an invalid header.
+/// Guarantee: the new Alertmanager gets the firing alert, the removed Alertmanager gets no further request, and invalid
+/// settings have no effect.
 #[tokio::test]
-async fn a_reload_sends_firing_alerts_to_a_new_alertmanager() {
+async fn reload_sends_firing_alerts_to_new_alertmanager() {
     let (mut first, mut second) = (Receiver::start().await, Receiver::start().await);
     let notifier = Notifier::start(&only(alertmanager(&first), NEVER)).unwrap();
     notifier.notify(&resource(), &[began(1), began(2)], Wall::UNIX);
@@ -280,14 +282,15 @@ async fn a_reload_sends_firing_alerts_to_a_new_alertmanager() {
         (&last[0]["labels"]["pid"], &last[0]["endsAt"]),
         (&"1".into(), &"2026-01-02T03:05:05Z".into())
     );
-    assert!(first.try_next().is_none(), "a removed receiver gets something");
+    assert!(first.try_next().is_none(), "a removed receiver gets no request");
 }
 
-/// Scenario: a webhook that fails for a while, then refuses a change for its content, then takes all.
-/// Guarantee: each change comes once and in order, in Alertmanager's own format, signed; the refused one is dropped and
-/// counted.
+/// Scenario: a webhook fails once (502), accepts a change, rejects a change because of its content (422), then accepts
+/// all changes.
+/// Guarantee: the webhook gets the changes in order, signed, in the format of Alertmanager. The failed request is
+/// retried; the rejected change is dropped and counted.
 #[tokio::test]
-async fn a_webhook_gets_each_change_in_order() {
+async fn webhook_gets_each_change_in_order() {
     let mut receiver = Receiver::start().await;
     receiver.script([
         Reply::http(502, &[("retry-after", "0")]),
@@ -343,12 +346,12 @@ async fn a_webhook_gets_each_change_in_order() {
     );
 }
 
-/// Scenario: a daemon's services with a receiver of logs, and a rule that fires on a process and ends with it; then the
-/// same with `alerts.log` switched off.
-/// Guarantee: two log records of the alert and two of its incident, with the process's resource, the event's name and
-/// the ids of a span that was sent; none when it is off.
+/// Scenario: the services of a daemon export spans and logs. A rule fires on a process, and its alert ends with the
+/// process. The same happens with `alerts.log` switched off.
+/// Guarantee: four log records describe the alert and its incident, with the resource of the process, the event name
+/// and the ids of a span that was sent. With `alerts.log` off, there are no records.
 #[tokio::test]
-async fn log_records_go_over_otlp() {
+async fn alerts_are_sent_as_log_records() {
     for log in [true, false] {
         let mut receiver = Receiver::start().await;
         let folder = tempfile::TempDir::new().unwrap();
@@ -407,11 +410,11 @@ async fn log_records_go_over_otlp() {
     }
 }
 
-/// Scenario: a webhook that cannot be reached, and more changes than may wait.
-/// Guarantee: the oldest go and are counted; what waits at the end is counted too.
-/// Each change is of another tenant: shares take none away.
+/// Scenario: a webhook is unreachable, and there are more changes than the queue can hold. Each change belongs to
+/// another tenant, so that quotas drop no change.
+/// Guarantee: the oldest changes are dropped and counted; the changes that are queued at shutdown are counted, too.
 #[tokio::test]
-async fn a_webhook_that_is_down_costs_bounded_memory() {
+async fn queue_of_unreachable_webhook_is_bounded() {
     let receiver = Receiver::start().await;
     let settings = AlertSettings {
         webhooks: vec![webhook(&receiver)],
@@ -430,11 +433,12 @@ async fn a_webhook_that_is_down_costs_bounded_memory() {
     assert_eq!((lost, unsent.len()), (1000, 1000));
 }
 
-/// Scenario: a webhook cannot be reached, then answers as a proxy without a service (404); gcwatch ends, and the next
-/// one has another webhook, too.
-/// Guarantee: nothing is dropped; the next one sends what waited, once, in order, the same bytes, to that webhook only.
+/// Scenario: a webhook answers like a proxy without a backend (404). gcwatch exits, and the next instance has an
+/// additional webhook.
+/// Guarantee: no change is dropped. The next instance sends the queued changes once, in order and with the same bytes,
+/// to the original webhook only.
 #[tokio::test]
-async fn what_a_webhook_did_not_get_is_sent_by_the_next_gcwatch() {
+async fn unsent_changes_are_sent_by_next_instance() {
     let (mut receiver, mut other) = (Receiver::start().await, Receiver::start().await);
     receiver.then(Reply::http(404, &[]));
     let settings = |webhooks| AlertSettings {

@@ -1,18 +1,18 @@
-//! The commands on recordings: records, exit codes, and what is said of bad input.
+//! The commands on recordings: records, exit codes, and messages about invalid input.
 
 use std::io::Write as _;
 use std::process::Output;
 use std::{fs, str};
 
 use serde_json::Value;
-use test_support::program::{gcwatch, of_kind as kinds, records_of as records, stderr, with_input, written};
+use test_support::program::{gcwatch, records_of as records, select_kind as kinds, stderr, with_input, written};
 use test_support::recordings::{bytes as unpacked, file as recording};
 
-/// Scenario: `analyze` into a pipe.
-/// Guarantee: one record per collection in the order of GCStart, a summary, and the stream's record last; the names of
-/// the contract are all there, whether known or not.
+/// Scenario: `analyze` writes into a pipe.
+/// Guarantee: the output has one record per collection in the order of GCStart, a summary, and the record of the stream
+/// at the end. Every name of the contract is present, even if its value is unknown.
 #[test]
-fn records_have_every_name_of_the_contract() {
+fn records_have_all_names_of_contract() {
     let output = gcwatch(["analyze", &recording("net31-steady")]);
     assert!(output.status.success());
     let records = records(&output);
@@ -25,9 +25,9 @@ fn records_have_every_name_of_the_contract() {
     for gc in &gcs {
         let object = gc.as_object().unwrap();
         for name in names.split(' ') {
-            assert!(object.contains_key(name), "{name} is not in {gc}");
+            assert!(object.contains_key(name), "{name} is missing in {gc}");
         }
-        // 3.1 has no POH, no condemned reasons in its global history and no phase times.
+        // .NET Core 3.1 has no POH, no condemned reasons in its global history and no phase times.
         assert!(
             gc["heap"]["poh"]["after"].is_null() && gc["condemned_reasons"].is_null() && gc["phases"]["plan"].is_null()
         );
@@ -43,11 +43,11 @@ fn records_have_every_name_of_the_contract() {
     assert_eq!((&last["clean_end"], &last["pointer_size"]), (&true.into(), &8.into()));
 }
 
-/// Scenario: a recording of seconds, and one that ends after a loss of events.
-/// Guarantee: which rules it was not enough for is said by reason, with their names in ndjson; a rate that needs no
-/// long window is judged; the loss is reported although it is only known at the end.
+/// Scenario: one recording lasts a few seconds; another ends after a loss of events.
+/// Guarantee: the output counts the rules that could not be evaluated, by reason; ndjson also contains their ids. Rules
+/// without a long window are evaluated. An alert reports the loss, although the loss is only known at the end.
 #[test]
-fn rules_that_could_not_be_judged_are_counted() {
+fn rules_without_enough_data_are_counted() {
     let steady = recording("net10-steady");
     let output = gcwatch(["analyze", &steady]);
     let records = records(&output);
@@ -84,11 +84,12 @@ fn rules_that_could_not_be_judged_are_counted() {
     assert_eq!(lost.count(), 1);
 }
 
-/// Scenario: recordings of three seconds, in which half of the time is stopped; of a heap at its limit, too.
-/// Guarantee: the rule that wants twenty seconds is said to hold so far; it is counted as
-/// not judged, though it was known to be false at the very beginning.
+/// Scenario: in recordings of three seconds, collections stop the process for half of the time; one process is at its
+/// heap limit.
+/// Guarantee: a rule that needs twenty seconds is reported as holding so far. The rule also counts as not evaluated,
+/// although it was false at the start of the recording.
 #[test]
-fn what_holds_in_a_recording_too_short_to_judge_it_is_said() {
+fn rule_that_holds_so_far_is_reported() {
     let so_far = |name: &str| {
         let output = gcwatch(["analyze", &recording(name)]);
         let records = records(&output);
@@ -118,10 +119,10 @@ fn what_holds_in_a_recording_too_short_to_judge_it_is_said() {
     assert!(text.contains(said), "{text}");
 }
 
-/// Scenario: the same recording gzipped, plain, zipped, and each of them on standard input.
-/// Guarantee: the same records but for the name of the file.
+/// Scenario: the same recording is read gzipped, plain and zipped, and each of these from standard input.
+/// Guarantee: the records are equal except for the file name.
 #[test]
-fn however_it_is_packed_it_is_the_same() {
+fn packaging_does_not_change_records() {
     let plain = unpacked("net10-steady");
     let folder = tempfile::tempdir().unwrap();
     let named = |name: &str| folder.path().join(name).to_str().unwrap().to_owned();
@@ -151,8 +152,8 @@ fn however_it_is_packed_it_is_the_same() {
     }
 }
 
-/// Scenario: things that are no recording.
-/// Guarantee: one sentence that says what it is and what to do, exit code 1, and no record that could pass for a whole.
+/// Scenario: `analyze`, `events` and `diff` get files that are not recordings.
+/// Guarantee: one line on standard error names the problem, the exit code is 1, and standard output is empty.
 #[test]
 fn bad_input_is_reported_in_one_sentence() {
     let folder = tempfile::tempdir().unwrap();
@@ -164,7 +165,7 @@ fn bad_input_is_reported_in_one_sentence() {
     let v7 = [&b"Nettrace"[..], &[0, 0, 0, 0, 7, 0, 0, 0, 0, 0, 0, 0]].concat();
     let netperf = [&[20, 0, 0, 0][..], b"!FastSerialization.1"].concat();
     let cases = [
-        (file("text", b"hello, this is no recording at all"), "not a nettrace"),
+        (file("text", b"hello, this is not a recording"), "not a nettrace"),
         (file("perf", &netperf), "NetPerf"),
         (file("v7", &v7), "7"),
         (file("empty", b""), "empty"),
@@ -194,10 +195,10 @@ fn bad_input_is_reported_in_one_sentence() {
     assert_eq!(gcwatch(["analyze", "--top", "many", "x"]).status.code(), Some(2));
 }
 
-/// Scenario: a directory of recordings with another file among them, and one without any.
-/// Guarantee: the recordings are reported in the order of their names; a directory without one is an error.
+/// Scenario: one directory contains recordings and another file; another directory contains no recording.
+/// Guarantee: the recordings are reported in the order of their names; a directory without a recording is an error.
 #[test]
-fn a_directory_is_its_recordings() {
+fn directory_stands_for_its_recordings() {
     let folder = tempfile::tempdir().unwrap();
     for (name, of) in [("b.nettrace.gz", "net10-steady"), ("a.NETTRACE.GZ", "net31-steady")] {
         fs::copy(recording(of), folder.path().join(name)).unwrap();
@@ -225,11 +226,11 @@ fn a_directory_is_its_recordings() {
     );
 }
 
-/// Scenario: the collections of all kinds of recordings as CSV.
-/// Guarantee: every line has as many cells as the header, which has every field of the record but `kind` and `pauses`;
-/// known values are those of the record, unknown ones are empty.
+/// Scenario: collections of all kinds of recordings are printed as CSV.
+/// Guarantee: every line has as many cells as the header. The header has every field of the record except `kind` and
+/// the fields that CSV flattens or omits. Known values match the record, and unknown values are empty.
 #[test]
-fn csv_has_what_the_records_have() {
+fn csv_matches_records() {
     for name in [
         "net10-steady",
         "net31-steady",
@@ -286,10 +287,10 @@ fn csv_has_what_the_records_have() {
     }
 }
 
-/// Scenario: the words of other tools for what gcwatch does.
-/// Guarantee: wrong usage, with the command that is meant.
+/// Scenario: the user types command names of other tools, and a misspelled command.
+/// Guarantee: the exit code is 2, and the error suggests the matching command.
 #[test]
-fn words_of_other_tools_are_understood() {
+fn names_of_other_tools_get_suggestion() {
     for (word, command) in [
         ("counters", "top"),
         ("collect", "record"),
@@ -308,8 +309,8 @@ fn words_of_other_tools_are_understood() {
     }
 }
 
-/// Scenario: events by a name in other letters, one that there is not, and one that is nearly there.
-/// Guarantee: the first are found; for the others the names that there are.
+/// Scenario: `events` gets a name in lower case, an unknown name, and a misspelled name.
+/// Guarantee: the case does not matter; for the other names, the error lists or suggests existing names.
 #[test]
 fn events_are_found_by_name() {
     let path = &recording("net10-steady");
@@ -322,10 +323,11 @@ fn events_are_found_by_name() {
     assert_eq!(kinds(&records(&none), "event").len(), 0);
 }
 
-/// Scenario: a recording cut short, as by a killed process or a full disk.
-/// Guarantee: everything whole in it is reported, `clean_end` is false, one sentence on standard error, exit code 0.
+/// Scenario: a recording is cut short, as by a killed process or a full disk.
+/// Guarantee: the complete part of the recording is reported, `clean_end` is false, standard error has one line, and
+/// the exit code is 0.
 #[test]
-fn a_cut_recording_is_no_error() {
+fn truncated_recording_is_not_an_error() {
     let whole = unpacked("net10-steady");
     let output = with_input(["analyze", "-"], &whole[..whole.len() / 2]);
     assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
@@ -339,10 +341,10 @@ fn a_cut_recording_is_no_error() {
     );
 }
 
-/// Scenario: a recording with a damaged block in the middle.
-/// Guarantee: what came before is reported, the place is named, exit code 1.
+/// Scenario: a recording has a damaged block in the middle.
+/// Guarantee: the part before the damage is reported, the error names the position, and the exit code is 1.
 #[test]
-fn a_damaged_recording_is_reported_up_to_the_damage() {
+fn damaged_recording_is_reported_up_to_damage() {
     let mut bytes = unpacked("net31-steady");
     let block = b"EventBlock";
     let places: Vec<usize> = bytes
@@ -359,10 +361,11 @@ fn a_damaged_recording_is_reported_up_to_the_damage() {
     assert!(stderr(&output).contains("byte"), "{}", stderr(&output));
 }
 
-/// Scenario: `events` on a Verbose recording and on one with rundown.
-/// Guarantee: every event blob of the stream is a record with the fields of the manifest, or its bytes in hex.
+/// Scenario: `events` reads a Verbose recording, a recording with rundown, and a recording with private events.
+/// Guarantee: every event blob of the stream becomes a record with the fields of the manifest, or with its bytes in
+/// hex.
 #[test]
-fn every_event_is_shown() {
+fn every_event_is_printed() {
     for name in [
         "net10-steady-verbose",
         "net8-threads-dotnettrace-default",
@@ -402,11 +405,11 @@ fn every_event_is_shown() {
     }
 }
 
-/// Scenario: one collection in full, as text and as records.
-/// Guarantee: its stops, marks, phases, types and events are there; a number that is not in it is reported, with the
-/// range.
+/// Scenario: one collection is printed in full, as text and as records.
+/// Guarantee: the output has the stops, marks, phases, types and events of the collection. For an unknown number, the
+/// error names the number.
 #[test]
-fn one_collection_in_full() {
+fn one_collection_is_printed_in_full() {
     let file = recording("net10-steady-verbose");
     let of = ["analyze", "--gc", "45", "--events", "--format", "table", &file];
     let text = written(gcwatch(of));
@@ -419,7 +422,7 @@ fn one_collection_in_full() {
         "Events",
         "GCRestartEEEnd",
     ] {
-        assert!(text.contains(part), "{part} is not in\n{text}");
+        assert!(text.contains(part), "{part} is missing in\n{text}");
     }
     let output = gcwatch(["analyze", "--gc", "45", &file]);
     let records = records(&output);
@@ -436,10 +439,10 @@ fn one_collection_in_full() {
     );
 }
 
-/// Scenario: a part of a recording, sorted and cut.
-/// Guarantee: only what was asked for, in the order that was asked for.
+/// Scenario: collections are selected by time, sorted and limited.
+/// Guarantee: the output has only the selected collections, in the requested order.
 #[test]
-fn collections_are_chosen_and_sorted() {
+fn collections_are_selected_and_sorted() {
     let file = recording("svc8-workstation");
     let part = ["--from", "1s", "--to", "3.5s", "--sort", "pause", "--top", "5", &file];
     let records = records(&gcwatch([&["analyze"], &part[..]].concat()));
@@ -451,8 +454,8 @@ fn collections_are_chosen_and_sorted() {
     assert!(gcs.iter().all(within));
 }
 
-/// Scenario: two recordings compared.
-/// Guarantee: figures of all collections and of each generation and type, with both sides.
+/// Scenario: two recordings are compared.
+/// Guarantee: the output has the figures of all collections and of each generation and type, for both recordings.
 #[test]
 fn two_recordings_are_compared() {
     let (a, b) = (
@@ -470,10 +473,10 @@ fn two_recordings_are_compared() {
     assert!(table.contains("gen2 background"));
 }
 
-/// Scenario: a table in a pipe, with and without `--color`, before and after the command.
-/// Guarantee: it has colours only where they were asked for.
+/// Scenario: a table is written to a pipe, without `--color` and with the option before or after the command.
+/// Guarantee: the table has colours only if they were requested.
 #[test]
-fn colours_are_a_choice() {
+fn colours_are_used_only_on_request() {
     let recording = recording("net10-steady");
     let is_coloured = |before: &[&str], after: &[&str]| {
         let analyze = ["analyze", "--format", "table", &recording];

@@ -1,7 +1,7 @@
-//! The configuration: errors, precedence, secrets, and the files generated from it.
+//! The configuration: errors, precedence, secrets, and the generated files.
 //!
-//! `tests/config/errors.txt` has invalid files with their errors. After an intended change, run with
-//! `GCWATCH_UPDATE_GOLDEN=1` and read the difference; the same writes `docs/configuration.md` and
+//! `tests/config/errors.txt` contains invalid files and their errors. After an intended change, run with
+//! `GCWATCH_UPDATE_GOLDEN=1` and read the difference; the same run writes `docs/configuration.md` and
 //! `docs/gcwatch.schema.json`.
 
 use std::collections::BTreeMap;
@@ -14,7 +14,7 @@ use config::environment::Environment;
 use config::flags::ConfigFlags;
 use config::options::LogFormat;
 use config::problem::Problems;
-use config::{Config, Loaded, Sources, file, page, schema};
+use config::{Config, LoadedConfig, Sources, file, page, schema};
 use delivery::otlp::settings::{Compression, Protocol, Receiver};
 use gc_telemetry::options::{HistogramBuckets, Temporality};
 use proptest::prelude::*;
@@ -35,7 +35,7 @@ fn environment(variables: &[(&str, &str)]) -> Environment {
     variables.iter().map(owned).collect()
 }
 
-fn read(file: &str, variables: &[(&str, &str)], args: &[&str]) -> Result<Loaded, Problems> {
+fn read(file: &str, variables: &[(&str, &str)], args: &[&str]) -> Result<LoadedConfig, Problems> {
     Config::read(&Sources {
         file: (!file.is_empty()).then_some(("gcwatch.yaml", file)),
         environment: &environment(variables),
@@ -55,7 +55,7 @@ fn config(file: &str, variables: &[(&str, &str)], args: &[&str]) -> Config {
     loaded.config
 }
 
-fn warnings(loaded: &Loaded) -> String {
+fn warnings(loaded: &LoadedConfig) -> String {
     let lines: Vec<String> = loaded.warnings.iter().map(ToString::to_string).collect();
     lines.join("\n")
 }
@@ -64,11 +64,11 @@ fn traces(config: &Config) -> &Receiver {
     config.options.otlp.traces.as_ref().unwrap()
 }
 
-/// Scenario: files with every kind of error.
-/// Guarantee: all errors of a file are reported at once, each with its position and how to fix it, in the committed
-/// words.
+/// Scenario: files contain every kind of error.
+/// Guarantee: all errors of a file are reported at once with the committed texts, each with its position and its
+/// remedy.
 #[test]
-fn errors_are_reported_in_the_committed_words() {
+fn errors_have_committed_texts() {
     let name = "tests/config/errors.txt";
     let committed = fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join(name)).unwrap();
     let mut report = String::new();
@@ -86,13 +86,13 @@ fn errors_are_reported_in_the_committed_words() {
     assert!(cases >= 40, "cases are missing");
     assert!(
         !report.contains("--- reports\nnothing"),
-        "an invalid file was accepted:\n{report}"
+        "every invalid file is refused:\n{report}"
     );
     golden::compare(name, &report);
 }
 
-/// Scenario: the reference page, the schema, and the example in the page.
-/// Guarantee: the committed files are what the types say, and the example is taken without a warning.
+/// Scenario: the reference page, the schema, and the example in the page are generated.
+/// Guarantee: the committed files match the types, and the example is accepted without a warning.
 #[test]
 fn page_and_schema_are_current() {
     golden::compare("docs/gcwatch.schema.json", &schema::text());
@@ -105,10 +105,10 @@ fn page_and_schema_are_current() {
     assert_eq!(config.options.targets.exclude.len(), 2);
 }
 
-/// Scenario: nothing is set at all.
-/// Guarantee: everything goes to a local Collector over gRPC, and the web server is for this host only.
+/// Scenario: nothing is configured.
+/// Guarantee: all signals go to a local Collector over gRPC, and the web server listens only on this host.
 #[test]
-fn nothing_need_be_set() {
+fn empty_configuration_has_defaults() {
     let config = config("", &[], &[]);
     for receiver in [
         &config.options.otlp.traces,
@@ -145,10 +145,10 @@ fn nothing_need_be_set() {
     }
 }
 
-/// Scenario: one key set in one, two and three layers.
-/// Guarantee: the flag goes over the variable, the variable over the file, the file over the default.
+/// Scenario: one key is set in one, two and three layers.
+/// Guarantee: a flag overrides a variable, a variable overrides the file, and the file overrides the default.
 #[test]
-fn flags_go_over_environment_over_file() {
+fn flags_override_environment_and_file() {
     let file = "listen: 127.0.0.1:1\nlog: {level: error}\notlp: {timeout: 3s}\n";
     let variables = [("GCWATCH_LISTEN", "127.0.0.1:2"), ("OTEL_LOG_LEVEL", "WARN")];
     let listen = |config: Config| config.options.listen.unwrap().port();
@@ -161,14 +161,15 @@ fn flags_go_over_environment_over_file() {
     assert_eq!(
         traces(&all).timeout,
         Duration::from_secs(3),
-        "keys that nobody overrides stay"
+        "keys without an override keep their value"
     );
 }
 
-/// Scenario: a file with a receiver for one signal, the common receiver from a variable, and flags for all signals.
-/// Guarantee: the variable leaves the signal's own key alone; the flags do not.
+/// Scenario: the file sets a receiver for one signal, a variable sets the common receiver, and flags set the receiver
+/// of all signals.
+/// Guarantee: the variable does not change the receiver of the signal with its own key; the flags change it.
 #[test]
-fn flags_for_all_signals_are_for_all() {
+fn flags_apply_to_all_signals() {
     let file = "otlp:\n  traces: {endpoint: 'http://tempo:4318/v1/traces', protocol: http/protobuf}\n";
     let variables = [("OTEL_EXPORTER_OTLP_ENDPOINT", "http://collector:4317")];
     let with = config(file, &variables, &[]);
@@ -187,10 +188,10 @@ fn flags_for_all_signals_are_for_all() {
     assert_eq!(flagged.options.otlp.logs, None);
 }
 
-/// Scenario: invalid values of flags.
-/// Guarantee: they are reported under the name of the flag.
+/// Scenario: flags have invalid values.
+/// Guarantee: each error names the flag.
 #[test]
-fn invalid_flags_are_reported_by_their_names() {
+fn errors_name_invalid_flags() {
     let problems = read(
         "",
         &[],
@@ -204,10 +205,10 @@ fn invalid_flags_are_reported_by_their_names() {
     );
 }
 
-/// Scenario: each variable of the OpenTelemetry specification that sets something common to all signals.
-/// Guarantee: it does.
+/// Scenario: each variable of the OpenTelemetry specification that applies to all signals is set.
+/// Guarantee: each variable takes effect.
 #[test]
-fn the_common_variables_count() {
+fn common_variables_take_effect() {
     let set = |variables: &[(&str, &str)]| config("", variables, &[]);
     let http = set(&[
         ("OTEL_EXPORTER_OTLP_ENDPOINT", "http://collector:4318/base/"),
@@ -277,11 +278,11 @@ fn the_common_variables_count() {
     );
 }
 
-/// Scenario: the variables of one signal, beside the common ones.
-/// Guarantee: they go over the common ones; a signal's HTTP endpoint is taken as it is, its headers replace the common
-/// ones.
+/// Scenario: variables of one signal are set in addition to the common variables.
+/// Guarantee: the variables of the signal take precedence. The HTTP endpoint of a signal is used as is, and its headers
+/// replace the common headers.
 #[test]
-fn the_variables_of_one_signal_count() {
+fn signal_variables_take_precedence() {
     for (signal, number) in [("TRACES", 0), ("METRICS", 1), ("LOGS", 2)] {
         let name = |key: &str| format!("OTEL_EXPORTER_OTLP_{signal}_{key}");
         let own = [
@@ -347,10 +348,10 @@ fn the_variables_of_one_signal_count() {
     }
 }
 
-/// Scenario: the variables for metrics, the log and gcwatch's own resource.
-/// Guarantee: each sets what the specification says of it.
+/// Scenario: the variables for metrics, the log and gcwatch's own resource are set.
+/// Guarantee: each variable has the effect that the specification defines.
 #[test]
-fn the_other_variables_count() {
+fn other_variables_take_effect() {
     let set = |variables: &[(&str, &str)]| config("", variables, &[]);
     let metrics = set(&[
         ("OTEL_METRIC_EXPORT_INTERVAL", "15000"),
@@ -410,7 +411,11 @@ fn the_other_variables_count() {
     let own = set(&[attributes]);
     assert_eq!(own.self_telemetry.service_name, "inner");
     assert_eq!(own.self_telemetry.attributes, [("team".to_owned(), "a,b".to_owned())]);
-    assert_eq!(own.options.pipeline.resource, [], "the targets have their own");
+    assert_eq!(
+        own.options.pipeline.resource,
+        [],
+        "the variable does not apply to targets"
+    );
     assert_eq!(
         set(&[attributes, ("OTEL_SERVICE_NAME", "outer")])
             .self_telemetry
@@ -427,8 +432,8 @@ fn the_other_variables_count() {
     );
 }
 
-/// Scenario: variables with invalid values, with conflicts, and unknown ones.
-/// Guarantee: each is reported by its name and ignored; gcwatch starts, and secrets are not reported.
+/// Scenario: variables have invalid values, contradict each other, or are unknown.
+/// Guarantee: each of these variables is reported by its name and ignored. gcwatch starts, and no secret is reported.
 #[test]
 fn invalid_variables_are_reported_and_ignored() {
     let loaded = read(
@@ -466,7 +471,7 @@ fn invalid_variables_are_reported_and_ignored() {
     assert_eq!(
         receiver.timeout,
         Duration::from_secs(7),
-        "the file's value counts where the variable does not"
+        "the file's value applies if the variable is ignored"
     );
     assert_eq!(receiver.endpoint, "https://collector:4317", "as the specification says");
     assert!(receiver.headers.is_empty() && receiver.client_key.is_none());
@@ -474,10 +479,12 @@ fn invalid_variables_are_reported_and_ignored() {
     assert_eq!(loaded.config.options.otlp.limits.queue_items, 4000);
 }
 
-/// Scenario: headers with secrets, from the file, a file of their own, a variable named there, and the environment.
-/// Guarantee: they are sent, the higher layer's under the same name; nothing that is printed or debugged has them.
+/// Scenario: headers with secrets come from the configuration file, from a separate file, from a named variable, and
+/// from the environment.
+/// Guarantee: the headers are sent, and the higher layer wins for the same name. Neither printed configurations nor
+/// debug output contain the secrets.
 #[test]
-fn secrets_are_sent_and_never_shown() {
+fn secrets_are_sent_but_never_printed() {
     let file = "otlp:\n  headers: {X-One: hunter2, x-two: hunter2}\n  headers_from:\n    authorization: {file: /run/secrets/token}\n    x-three: {env: TOKEN}\n";
     let variables = [
         ("TOKEN", "hunter2"),
@@ -510,13 +517,13 @@ fn secrets_are_sent_and_never_shown() {
     let changed = self::config(&file.replace("x-two: hunter2", "x-two: hunter3"), &variables, &[]);
     assert_ne!(
         config.options.otlp, changed.options.otlp,
-        "a secret that changed is a change"
+        "a changed secret counts as a change"
     );
 }
 
-/// Scenario: a webhook whose URL and key are secrets, an Alertmanager with a header from a file.
-/// Guarantee: they are used, nothing that is printed or debugged has them, their files are watched, and a change of
-/// them is a change of `alerts`.
+/// Scenario: the URL and the key of a webhook are secrets, and an Alertmanager has a header from a file.
+/// Guarantee: the secrets are used, and neither printed configurations nor debug output contain them. The files of the
+/// secrets are watched, and a changed secret counts as a change of `alerts`.
 #[test]
 fn receivers_of_alerts_keep_their_secrets() {
     let file = "alerts:\n  alertmanagers:\n    - url: http://am:9093/prefix/\n      headers_from: {authorization: {file: /run/secrets/token}}\n  \
@@ -545,10 +552,10 @@ fn receivers_of_alerts_keep_their_secrets() {
     assert_ne!(loaded.config.options.alerts, changed.options.alerts);
 }
 
-/// Scenario: files with a secret in every place where it can be a mistake.
-/// Guarantee: no message has it.
+/// Scenario: in each file, a secret is in a place where it can cause an error.
+/// Guarantee: no error contains the secret.
 #[test]
-fn mistakes_with_secrets_do_not_quote_them() {
+fn errors_do_not_contain_secrets() {
     for text in [
         "otlp: {headers: hunter2}",
         "otlp: {headers: [hunter2]}",
@@ -585,8 +592,8 @@ fn mistakes_with_secrets_do_not_quote_them() {
     }
 }
 
-/// Scenario: values without effect, and endpoints that look like errors.
-/// Guarantee: they are accepted with warnings, each with its position.
+/// Scenario: files have values without effect, and endpoints that look like errors.
+/// Guarantee: the files are accepted with warnings, each with its position.
 #[test]
 fn questionable_configurations_are_accepted_with_warnings() {
     let file = include_str!("../config/warnings.yaml");
@@ -602,10 +609,10 @@ fn questionable_configurations_are_accepted_with_warnings() {
     );
 }
 
-/// Scenario: a configuration of everything, printed and read again.
-/// Guarantee: it says the same, to another reader of YAML too, and where each value came from.
+/// Scenario: a configuration with all keys is printed and read again.
+/// Guarantee: the printed text has the same meaning, also for another YAML reader, and states the origin of each value.
 #[test]
-fn what_is_printed_can_be_read_again() {
+fn printed_configuration_can_be_read_again() {
     let file = include_str!("../config/full.yaml");
     let first = config(file, &[("OTEL_METRIC_EXPORT_INTERVAL", "10000")], &["--no-metrics"]);
     let printed = first.print();
@@ -618,10 +625,10 @@ fn what_is_printed_can_be_read_again() {
     golden::compare("tests/config/printed.txt", &printed);
 }
 
-/// Scenario: two configurations that differ in keys that can be changed while gcwatch runs, and in ones that cannot.
-/// Guarantee: the parts get other options, and the keys that need a new start are named.
+/// Scenario: two configurations differ in keys that can change while gcwatch runs, and in keys that cannot.
+/// Guarantee: only the changed options differ, and the keys that require a restart are named.
 #[test]
-fn changes_reach_the_parts_and_keys_that_need_a_restart_are_named() {
+fn changes_apply_or_require_named_restart() {
     let old = config("", &[], &[]);
     let new = config(
         "listen: none\nlog: {level: debug, format: json}\nspans: {min_pause: 1ms}\ntargets: {lease_folder: /tmp/leases, max_targets: 5}\nself_telemetry: {traces: true}\n",
@@ -643,10 +650,10 @@ fn changes_reach_the_parts_and_keys_that_need_a_restart_are_named() {
 }
 
 /// Scenario: a file of each kind that makes careless parsers slow or large: nesting, aliases, long lines, many keys.
-/// Guarantee: each is refused within bounds; none ends the process. (The time is not asserted: a test that hangs is
-/// seen.)
+/// Guarantee: each file is refused with a bounded result and does not crash the process. The time is not asserted,
+/// because a hanging test is noticed anyway.
 #[test]
-fn hostile_files_cost_nothing() {
+fn hostile_files_are_refused_within_bounds() {
     const MANY: usize = 1 << 18;
     let mut laughs = "a0: &a0 x\n".to_owned();
     for level in 1..30 {
@@ -699,8 +706,8 @@ fn hostile_files_cost_nothing() {
 }
 
 proptest! {
-    /// Scenario: any text as a file, and pieces of YAML put together at random.
-    /// Guarantee: it is taken or refused with at least one problem; nothing panics.
+    /// Scenario: the file is an arbitrary text, or a random sequence of YAML pieces.
+    /// Guarantee: the file is accepted, or refused with at least one problem; nothing panics.
     #[test]
     fn any_text_is_read_or_refused(text in prop_oneof![
         ".{0,200}",
@@ -714,16 +721,16 @@ proptest! {
             Ok(loaded) => { let _ = loaded.config.print(); }
             Err(problems) => {
                 prop_assert!(!problems.0.is_empty());
-                // What the check lets through, the types take.
+                // Files that pass the check are also accepted by the types.
                 prop_assert!(!problems.to_string().contains("is inconsistent"), "{}", problems);
             }
         }
     }
 
-    /// Scenario: any text in each variable.
+    /// Scenario: each variable contains an arbitrary text.
     /// Guarantee: gcwatch starts in any case.
     #[test]
-    fn no_variable_keeps_it_from_starting(text in "[ -~]{0,30}", which in 0..12_usize) {
+    fn arbitrary_variables_do_not_prevent_start(text in "[ -~]{0,30}", which in 0..12_usize) {
         let names = [
             "OTEL_EXPORTER_OTLP_ENDPOINT", "OTEL_EXPORTER_OTLP_HEADERS", "OTEL_EXPORTER_OTLP_TIMEOUT", "OTEL_EXPORTER_OTLP_INSECURE",
             "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT", "OTEL_EXPORTER_OTLP_LOGS_CLIENT_KEY", "OTEL_BSP_MAX_QUEUE_SIZE", "OTEL_RESOURCE_ATTRIBUTES",
@@ -733,11 +740,11 @@ proptest! {
     }
 }
 
-/// How long a test waits for a change that must come; far more than it takes.
+/// Timeout for an expected change; far longer than the change takes.
 const LONG: Duration = Duration::from_secs(30);
 
-/// Scenario: a file is written in place, replaced by a rename, deleted and written anew.
-/// Guarantee: each is reported once; the same contents again are not a change.
+/// Scenario: a file is written in place, replaced by a rename, deleted and created again.
+/// Guarantee: each change is reported once; writing the same contents does not count as a change.
 #[tokio::test]
 async fn changes_of_a_file_are_awaited() {
     let folder = tempfile::tempdir().unwrap();
@@ -749,17 +756,21 @@ async fn changes_of_a_file_are_awaited() {
     fs::write(&path, "listen: 127.0.0.1:1\n").unwrap();
     tokio::time::timeout(LONG, watch.changed())
         .await
-        .expect("written in place");
+        .expect("a write in place is reported");
     let new = folder.path().join("new");
     fs::write(&new, "listen: 127.0.0.1:2\n").unwrap();
     fs::rename(&new, &path).unwrap();
     tokio::time::timeout(LONG, watch.changed()).await.expect("renamed");
     fs::remove_file(&path).unwrap();
-    tokio::time::timeout(LONG, watch.changed()).await.expect("deleted");
+    tokio::time::timeout(LONG, watch.changed())
+        .await
+        .expect("the deletion is reported");
     fs::write(&path, "listen: 127.0.0.1:3\n").unwrap();
-    tokio::time::timeout(LONG, watch.changed()).await.expect("written anew");
+    tokio::time::timeout(LONG, watch.changed())
+        .await
+        .expect("a new file is reported");
 
-    // The same contents again, and another file beside it: only the change after them is reported.
+    // Writing the same contents or another file in the folder is not a change. Only the next change is reported.
     fs::write(&path, "listen: 127.0.0.1:3\n").unwrap();
     fs::write(folder.path().join("other"), "x").unwrap();
     let early = tokio::time::timeout(Duration::from_secs(1), watch.changed()).await;
@@ -767,14 +778,14 @@ async fn changes_of_a_file_are_awaited() {
     fs::write(&path, "listen: 127.0.0.1:4\n").unwrap();
     tokio::time::timeout(LONG, watch.changed())
         .await
-        .expect("changed after a call that was given up");
+        .expect("a change after a cancelled call is reported");
 }
 
-/// Scenario: a folder as Kubernetes mounts a ConfigMap: the file is a link through `..data`, which is pointed
-/// elsewhere.
-/// Guarantee: each such swap is reported, the old directory deleted or not.
+/// Scenario: a folder is mounted like a Kubernetes ConfigMap: the file is a link through `..data`, which is then
+/// switched to another directory.
+/// Guarantee: each switch is reported although the old directory is deleted.
 #[tokio::test]
-async fn swaps_of_a_config_map_are_awaited() {
+async fn switched_config_map_is_noticed() {
     use std::os::unix::fs::symlink;
     let folder = tempfile::tempdir().unwrap();
     let root = folder.path();
@@ -803,10 +814,10 @@ async fn swaps_of_a_config_map_are_awaited() {
     }
 }
 
-/// Scenario: somebody writes to another file beside it without end; the runtime has one thread.
-/// Guarantee: the thread continues with other work, and the change is reported.
+/// Scenario: another thread continuously writes to a second file in the same folder; the tokio runtime has one thread.
+/// Guarantee: the thread of the runtime continues with other work, and the change of the watched file is reported.
 #[tokio::test]
-async fn a_writer_beside_it_holds_nothing_up() {
+async fn writer_to_second_file_does_not_block() {
     use std::io::Write as _;
     use std::sync::Arc;
     use std::sync::atomic::{AtomicBool, Ordering};
@@ -830,13 +841,13 @@ async fn a_writer_beside_it_holds_nothing_up() {
     let (changed, ()) = tokio::join!(tokio::time::timeout(LONG, watch.changed()), work);
     end.store(true, Ordering::Relaxed);
     writer.join().unwrap();
-    changed.expect("reported beside a writer");
+    changed.expect("the change is reported despite the writer");
 }
 
-/// Scenario: the file that a flag names, read from a real folder: there, not there, a folder, not UTF-8.
-/// Guarantee: it is read, or the reason is reported with the name of the file.
+/// Scenario: the file that a flag names exists, does not exist, is a folder, is not UTF-8, or is too large.
+/// Guarantee: the file is read, or the error names the file and the reason.
 #[test]
-fn files_are_read_or_the_reason_is_reported() {
+fn unreadable_file_is_reported_with_reason() {
     let folder = tempfile::tempdir().unwrap();
     let path = |name: &str| folder.path().join(name).display().to_string();
     let load = |name: &str| config::load(&flags(&["--config", &path(name), "--listen", "127.0.0.1:5"]));
@@ -854,19 +865,21 @@ fn files_are_read_or_the_reason_is_reported() {
     assert_eq!(
         error("large"),
         format!(
-            "--config: {} cannot be read: it has more than 1048576 bytes",
+            "--config: cannot read {}: it has more than 1048576 bytes",
             path("large")
         )
     );
-    assert!(error("none").starts_with(&format!("--config: {} cannot be read: No such file", path("none"))));
+    assert!(error("none").starts_with(&format!("--config: cannot read {}: No such file", path("none"))));
     assert_eq!(
         error("."),
-        format!("--config: {} cannot be read: it is not a file", path("."))
+        format!("--config: cannot read {}: it is not a file", path("."))
     );
 }
 
-/// Scenario: a store of evidence on a node with a name, one without `state.directory`, an endpoint without a store.
-/// Guarantee: the options have the address, the limits and the name of the node; what has no effect is a warning.
+/// Scenario: one node with a name has a store of evidence; another has a store without `state.directory`; a third has
+/// an endpoint without a store.
+/// Guarantee: the options contain the address, the limits and the name of the node. Settings without effect cause a
+/// warning.
 #[test]
 fn store_of_evidence_is_read() {
     let file =

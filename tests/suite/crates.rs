@@ -61,7 +61,7 @@ fn rust_files(folder: &Path, found: &mut Vec<PathBuf>) {
     }
 }
 
-/// Returns the code of a file without comments and without its tests.
+/// Returns the trimmed lines of a file, without comments, blank lines and tests.
 fn product_code(path: &Path) -> Vec<String> {
     let text = fs::read_to_string(path).unwrap();
     let lines: Vec<&str> = text.lines().collect();
@@ -72,7 +72,7 @@ fn product_code(path: &Path) -> Vec<String> {
     lines.map(str::to_owned).collect()
 }
 
-/// Rows of `tests/crates.txt`: name, maximum number of product lines, allowed dependencies.
+/// Returns the rows of `tests/crates.txt` by crate: the maximum number of product lines, and the allowed dependencies.
 fn table() -> BTreeMap<String, (usize, BTreeSet<String>)> {
     let text = fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/crates.txt")).unwrap();
     let rows = text.lines().filter(|line| !line.is_empty() && !line.starts_with('#'));
@@ -102,7 +102,7 @@ fn crate_edges_are_allowed() {
 }
 
 /// Scenario: `delivery` or `strict-yaml` changes, and the dependent crates are counted.
-/// Guarantee: at most 3 and 5 crates are rebuilt.
+/// Guarantee: at most 3 crates depend on `delivery`, and at most 5 on `strict-yaml`, directly or indirectly.
 #[test]
 fn changes_rebuild_few_crates() {
     let table = table();
@@ -141,7 +141,7 @@ fn crates_stay_within_their_line_budgets() {
     assert!(over.is_empty(), "{over:#?}");
 }
 
-/// Dependencies that no line of code names.
+/// Exceptions: crates, each with a dependency that its code uses without naming it.
 const UNNAMED: &[(&str, &str)] = &[];
 
 /// Scenario: the normal dependencies of every crate are compared with its code.
@@ -170,7 +170,8 @@ fn no_dependency_is_unused() {
     assert!(unused.is_empty(), "{unused:#?}");
 }
 
-/// Returns the name of the type of an inherent `impl` at the start of a line.
+/// Returns the name of the type of an inherent `impl` at the start of a line, or `None` if the line starts no such
+/// block.
 fn inherent_impl(line: &str) -> Option<&str> {
     let mut rest = line.strip_prefix("impl")?;
     if let Some(generics) = rest.strip_prefix('<') {
@@ -190,7 +191,8 @@ fn inherent_impl(line: &str) -> Option<&str> {
 }
 
 /// Scenario: the files of the inherent `impl` blocks of every crate are compared with the files of their types.
-/// Guarantee: each block is in the file that defines its type, except for the listed exceptions.
+/// Guarantee: each block is in the file that defines its type. `tests/impls-elsewhere.txt` lists exactly the
+/// exceptions.
 #[test]
 fn types_are_implemented_where_they_are_defined() {
     let mut elsewhere = BTreeSet::new();
@@ -223,7 +225,7 @@ fn types_are_implemented_where_they_are_defined() {
 }
 
 /// Scenario: `base` and the published `dotnet-diagnostics`, which depends on no other crate, classify every character.
-/// Guarantee: both agree on whether the character is safe to display.
+/// Guarantee: both crates agree on whether the character is safe to display.
 #[test]
 fn characters_are_plain_in_both_crates() {
     for c in '\0'..=char::MAX {

@@ -1,7 +1,7 @@
 //! The daemon as a program: startup, notifications to the service supervisor, and shutdown.
 //!
-//! These daemons attach to no process: their configuration excludes every process. Tests with real targets are in
-//! tests/live.
+//! These daemons attach to no process: they select only processes with the mark of the test, and no process has this
+//! mark. Tests with real targets are in tests/live.
 
 use std::net::TcpListener;
 use std::os::unix::net::UnixDatagram;
@@ -13,9 +13,9 @@ use test_support::program::{self, gcwatch, stderr, written};
 use test_support::scene::Scene;
 
 /// Timeout for everything that the tests wait for.
-const PATIENCE: Duration = Duration::from_secs(30);
+const TIMEOUT: Duration = Duration::from_secs(30);
 
-/// Scenario: the daemon receives SIGTERM, as systemd and Kubernetes send it.
+/// Scenario: the daemon receives SIGTERM, the signal with which systemd and Kubernetes stop it.
 /// Guarantee: the daemon shuts down gracefully, logs that nothing was lost, and exits with code 0.
 #[test]
 fn sigterm_shuts_down_gracefully() {
@@ -23,7 +23,7 @@ fn sigterm_shuts_down_gracefully() {
     assert!(said.contains("nothing lost"), "{said}");
 }
 
-/// Returns a receiver that accepts connections, but never reads from them or answers.
+/// Returns a listener whose connections are neither read nor answered, and its address.
 fn mute() -> (TcpListener, String) {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = listener.local_addr().unwrap().to_string();
@@ -31,8 +31,8 @@ fn mute() -> (TcpListener, String) {
 }
 
 /// Scenario: the daemon sends its own log records and spans over gRPC and over HTTP, to a receiver that accepts
-/// connections and never answers, or to a receiver that is down. After the daemon has logged something, it receives
-/// SIGTERM.
+/// connections and never answers, or to a receiver that is down. After the daemon has connected, or has logged that it
+/// cannot connect, it receives SIGTERM.
 /// Guarantee: the daemon shuts down gracefully within 10 s and reports lost items.
 #[test]
 fn own_telemetry_does_not_delay_shutdown() {
@@ -51,7 +51,7 @@ fn own_telemetry_does_not_delay_shutdown() {
             if down {
                 daemon.await_line("cannot reach the OTLP endpoint");
             } else {
-                // The first request has been sent.
+                // The daemon has connected to the receiver.
                 open.push(listener.as_ref().unwrap().accept().unwrap());
             }
             let begun = Instant::now();
@@ -64,13 +64,13 @@ fn own_telemetry_does_not_delay_shutdown() {
 }
 
 /// Scenario: a service supervisor listens on NOTIFY_SOCKET and requests watchdog notifications.
-/// Guarantee: the supervisor receives READY=1, then repeated WATCHDOG=1 within the limit, and finally STOPPING=1.
+/// Guarantee: the supervisor receives READY=1, then WATCHDOG=1 repeatedly, and finally STOPPING=1.
 #[test]
 fn service_supervisor_is_notified() {
     let scene = Scene::begin();
     let path = scene.path("notify");
     let socket = UnixDatagram::bind(&path).unwrap();
-    socket.set_read_timeout(Some(PATIENCE)).unwrap();
+    socket.set_read_timeout(Some(TIMEOUT)).unwrap();
     let mut command = scene.command("");
     command.env("NOTIFY_SOCKET", &path).env("WATCHDOG_USEC", "200000");
     let mut daemon = Daemon::start(command);
@@ -148,9 +148,9 @@ fn rule(id: &str, condition: &str) -> String {
 /// Scenario: a folder of rule files is mounted like a Kubernetes ConfigMap: its links lead into `..data`, which is
 /// itself a link. The link is switched to an invalid file, then to a valid file with an additional file. Finally, the
 /// daemon receives SIGHUP without any change.
-/// Guarantee: the daemon notices each switch without a signal. It reports the invalid file with line and column, the
-/// old rule stays in force, and the API shows both. Valid files come into force, including the additional file.
-/// Unchanged rules are not reloaded.
+/// Guarantee: the daemon notices each switch without a signal. It reports the invalid file with its line, the old rule
+/// stays in force, and the API shows the error and the old rule. Valid files come into force, including the additional
+/// file. Unchanged rules are not reloaded.
 #[test]
 fn swapped_rule_folder_is_reloaded_only_if_valid() {
     use std::os::unix::fs::symlink;
@@ -212,7 +212,7 @@ fn swapped_rule_folder_is_reloaded_only_if_valid() {
 
 /// Scenario: the rule file is invalid when the daemon starts, and is corrected while the daemon runs.
 /// Guarantee: the daemon reports the position of the mistake. The shipped rules are in force until the file is
-/// corrected; then its own rules are in force as well.
+/// corrected; afterwards, the rules of the file are in force as well.
 #[test]
 fn shipped_rules_apply_until_invalid_file_is_corrected() {
     let scene = Scene::begin();
@@ -235,8 +235,8 @@ fn shipped_rules_apply_until_invalid_file_is_corrected() {
 }
 
 /// Scenario: the demonstration plays one round and has no receiver.
-/// Guarantee: the table contains each of its processes, every collection of the recordings is reported, and the exit
-/// code is 0.
+/// Guarantee: the table contains each of its processes, every collection of the recordings is played, and the exit code
+/// is 0.
 #[test]
 fn demonstration_plays_all_recordings() {
     let output = gcwatch(["demo", "--rounds", "1", "--listen", ANY]);

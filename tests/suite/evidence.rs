@@ -1,7 +1,7 @@
 //! `callers` and `allocations` with saved bursts of tests/workload/known, recorded on real runtimes.
 
 use serde_json::Value;
-use test_support::program::{gcwatch, of_kind, records, written};
+use test_support::program::{gcwatch, records, select_kind, written};
 use test_support::recordings;
 
 fn recording(name: &str) -> String {
@@ -9,8 +9,8 @@ fn recording(name: &str) -> String {
 }
 
 /// Scenario: one burst is from .NET 8 with a full rundown, the other from .NET 10 with a filter and a small rundown.
-/// Guarantee: both name the same callers, every request has a caller, and the callers add up to the totals of the first
-/// record.
+/// Guarantee: both bursts name the same callers, each of these callers has the API that it called, and the callers add
+/// up to the totals of the first record.
 #[test]
 fn callers_of_recording_are_named() {
     for name in ["net8-callers", "net10-callers"] {
@@ -64,7 +64,7 @@ fn callers_of_recording_are_named() {
 }
 
 /// Scenario: a recording has stacks, but no rundown.
-/// Guarantee: its requests are counted, their frames are addresses, and no names are invented.
+/// Guarantee: its requests for collections are counted, their frames are addresses, and no names are invented.
 #[test]
 fn requests_without_names_are_counted() {
     let file = recordings::file("net10-nogc");
@@ -89,8 +89,8 @@ fn requests_without_names_are_counted() {
 }
 
 /// Scenario: a burst of samples is printed in each format.
-/// Guarantee: the total equals the sum over the types and over the sites and lies in its interval; each format is
-/// valid.
+/// Guarantee: the total equals the sums over the types and over the sites, except for rounding. The estimate of each
+/// type and site is in its interval. Each format is printed.
 #[test]
 fn allocations_are_printed_in_every_format() {
     let file = recording("net10-allocations");
@@ -102,7 +102,7 @@ fn allocations_are_printed_in_every_format() {
     );
     let number = |record: &Value, field: &str| record[field].as_i64().unwrap();
     for kind in ["allocation_type", "allocation_site"] {
-        let of_kind = of_kind(&all, kind);
+        let of_kind = select_kind(&all, kind);
         let sum: i64 = of_kind.iter().map(|record| number(record, "estimate")).sum();
         // Each estimate is rounded.
         assert!(

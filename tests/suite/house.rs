@@ -1,4 +1,5 @@
-//! The order inside of crates: cargo refuses a way back from crate to crate, this test one from module to module.
+//! The order of modules inside crates. Cargo prevents cyclic dependencies between crates; these tests prevent cycles
+//! between modules.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -16,7 +17,7 @@ fn sources(folder: &Path, found: &mut Vec<PathBuf>) {
     }
 }
 
-/// Code without comments and without the tests at its end.
+/// Returns code without comments and without the tests at its end.
 fn code(text: &str) -> String {
     let lines: Vec<&str> = text
         .lines()
@@ -27,7 +28,7 @@ fn code(text: &str) -> String {
     lines[..end].join("\n")
 }
 
-/// The paths of a tree of imports: `a::{b, c::d}` is `a::b` and `a::c::d`.
+/// Expands a tree of imports to paths: `a::{b, c::d}` becomes `a::b` and `a::c::d`.
 fn expand(above: &str, tree: &str, found: &mut Vec<String>) {
     let (mut depth, mut start) = (0, 0);
     for (at, c) in tree.char_indices().chain([(tree.len(), ',')]) {
@@ -43,7 +44,7 @@ fn expand(above: &str, tree: &str, found: &mut Vec<String>) {
     }
 }
 
-/// What code in a module names with `crate::`, `super::` and `self::`, as paths from the root of the crate.
+/// Returns the paths that code in a module names with `crate::`, `super::` and `self::`, starting at the crate root.
 fn named(module: &[String], code: &str) -> Vec<Vec<String>> {
     let mut found = Vec::new();
     let starts = ["crate::", "super::", "self::"].into_iter();
@@ -74,8 +75,8 @@ fn named(module: &[String], code: &str) -> Vec<Vec<String>> {
     found.into_iter().map(path).collect()
 }
 
-/// The circles of a crate's modules, under each module: who imports whom among its children, each with all that is
-/// below it. That a parent and its child import each other is no circle: they are one idea.
+/// Returns the import cycles among the children of each module of a crate. An import by a descendant counts for the
+/// child that contains it. A parent and its child may import each other, because they form a unit.
 fn circles(root: &Path) -> BTreeSet<String> {
     let mut files = Vec::new();
     sources(root, &mut files);
@@ -125,10 +126,10 @@ fn circles(root: &Path) -> BTreeSet<String> {
     found
 }
 
-/// Scenario: the sources of every crate.
-/// Guarantee: no two modules with the same parent import each other in a circle.
+/// Scenario: the imports in the sources of every crate are compared.
+/// Guarantee: no modules with the same parent import each other in a cycle.
 #[test]
-fn no_modules_import_each_other_in_a_circle() {
+fn modules_have_no_import_cycles() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR"));
     let crates = fs::read_dir(root.join("crates")).unwrap();
     let crates = crates.map(|one| one.unwrap().path()).chain([root.to_owned()]);
@@ -143,9 +144,9 @@ fn no_modules_import_each_other_in_a_circle() {
     assert!(found.is_empty(), "{found:#?}");
 }
 
-/// Scenario: the sources of every crate.
-/// Guarantee: few modules name the root of a process: the one that opens files there, and those that open directories
-/// and sockets. `clippy.toml` refuses the kernel's calls with which others could open a path.
+/// Scenario: the sources of every crate are searched for `/proc/PID/root`, the root folder of a process.
+/// Guarantee: only three modules name this folder: the module that opens files below it, and the modules that open
+/// directories and sockets. `clippy.toml` forbids the system calls with which other modules could open a path.
 #[test]
 fn roots_of_processes_have_few_readers() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR"));
@@ -173,20 +174,22 @@ fn roots_of_processes_have_few_readers() {
     assert_eq!(found, expected.map(Path::new).into());
 }
 
-/// Scenario: imports as they are written.
-/// Guarantee: paths are found in lists and in expressions, from each place, and not in comments and tests.
+/// Scenario: a file has imports in lists and expressions, and in comments and tests.
+/// Guarantee: paths in lists and expressions are found, relative to each module. Paths in comments and tests are
+/// ignored.
 #[test]
-fn imports_are_read_as_they_are_written() {
+fn imports_are_found_in_all_forms() {
     let text = "// crate::no\nuse crate::{a, b::{c, self}};\nlet x = super::d::f(crate::e::G { h });\n#[cfg(test)]\nmod tests {\nuse crate::no;";
     let module = ["one", "two"].map(str::to_owned);
     let found: Vec<String> = named(&module, &code(text)).iter().map(|path| path.join("::")).collect();
     assert_eq!(found, ["a", "b::c", "b", "e::G", "one::d::f"]);
 }
 
-/// Scenario: three modules that import each other in a ring, one of them from below; a parent and its child that do.
-/// Guarantee: the ring is found, and nothing else.
+/// Scenario: three modules import each other in a cycle, one of them through a child; another module and its child
+/// import each other.
+/// Guarantee: only the cycle of the three modules is found.
 #[test]
-fn a_circle_is_found() {
+fn cycle_is_found() {
     let folder = tempfile::tempdir().unwrap();
     let files = [
         ("lib.rs", "mod one;\nmod two;\nmod three;\nmod top;\n"),

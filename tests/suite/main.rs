@@ -1,8 +1,8 @@
 //! gcwatch as a library and as a program, without .NET processes: recordings, simulated runtimes and scripted
 //! receivers.
 //!
-//! All tests share one process, so no test changes its environment, its folder or its log. Tests that need such a
-//! change run `gcwatch` as a child process.
+//! All tests share one process, so no test changes the environment, the working directory or the log of the process.
+//! Tests that need such a change run `gcwatch` as a child process.
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,

@@ -13,7 +13,7 @@ use web::options::{Mcp, Protects};
 
 use crate::web::{json as record, options, services_of, services_with};
 
-/// Headers that a client sends with its question.
+/// Headers that a client sends with each request.
 const HEADERS: &str = "Content-Type: application/json\r\nAccept: application/json, text/event-stream\r\n\
                        MCP-Protocol-Version: 2025-06-18\r\n";
 
@@ -29,7 +29,7 @@ async fn asked(address: SocketAddr, method: &str, headers: &str, body: &str) -> 
     let head =
         format!("{method} /mcp HTTP/1.1\r\n{host}Content-Length: {length}\r\nConnection: close\r\n{headers}\r\n");
     stream.write_all(head.as_bytes()).await.unwrap();
-    // The server may reject the request before it has read the whole body.
+    // The server can reject the request before it has read the whole body.
     let _refused = stream.write_all(body.as_bytes()).await;
     let mut answer = Vec::new();
     let _reset_after_the_answer = stream.read_to_end(&mut answer).await;
@@ -67,10 +67,10 @@ async fn answered(address: SocketAddr, headers: &str, tool: &str, arguments: Val
     (text, result["isError"] != true)
 }
 
-/// Scenario: a client asks the listener on loopback for its list of tools, and calls each of them and the tools that
-/// run a burst.
-/// Guarantee: the listener offers seven tools, which only read, and their figures match the API. Calls of other tools
-/// fail with any arguments.
+/// Scenario: a client requests the list of tools from the listener on loopback, and calls each of these tools and the
+/// tools that run a burst.
+/// Guarantee: the listener offers seven tools, which only read, and their figures match the API. Calls of tools that
+/// run a burst fail with any arguments.
 #[tokio::test]
 async fn listener_offers_read_only_tools() {
     let (services, address, stage) = services_with("svc8-workstation").await;
@@ -221,7 +221,7 @@ async fn browser_and_malformed_requests_are_rejected() {
 
 /// Scenario: requests whose bodies stay incomplete occupy half of the listener's slots while another client requests a
 /// record and an agent calls a tool.
-/// Guarantee: both get an answer, because a request takes a slot only after its body has arrived.
+/// Guarantee: the client and the agent get an answer, because a request takes a slot only after its body has arrived.
 #[tokio::test]
 async fn slow_request_does_not_block_other_clients() {
     let (services, address, stage) = services_with("net10-steady").await;
@@ -239,9 +239,9 @@ async fn slow_request_does_not_block_other_clients() {
     services.close().await;
 }
 
-/// Scenario: one listener is not on loopback, with and without `web.mcp: on`; one is on loopback with `off`; one
-/// requires a login for everything. Clients send the token, no token, or come through a proxy.
-/// Guarantee: MCP is off outside loopback unless it is configured. Tools that may return secrets refuse the clients
+/// Scenario: one listener is not on loopback, with and without `web.mcp: on`; another listener is on loopback with
+/// `off`; a third listener requires a login for everything. Clients send the token, no token, or come through a proxy.
+/// Guarantee: MCP is off outside loopback unless it is configured. Tools that can return secrets refuse the clients
 /// that the API refuses. Clients with the token get an answer.
 #[tokio::test]
 async fn access_rules_match_api() {
@@ -262,7 +262,7 @@ async fn access_rules_match_api() {
     off.web.mcp = Mcp::Off;
     assert_eq!(status(off).await, 404);
 
-    // The requests of this process are not observed, but the access check comes before that check.
+    // The requests of this process are not observed, but the server checks the access first.
     let is_refused = |refusal: &Value| refusal["error"].as_str().unwrap().contains("may contain secrets");
     let (services, address, stage) = services_of(&elsewhere, "net10-steady").await;
     let to = SocketAddr::from(([127, 0, 0, 1], address.port()));

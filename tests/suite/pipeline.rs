@@ -6,8 +6,8 @@ use base::run_key::RunKey;
 use base::time::{Moment, TimeBase};
 use delivery::alerts::{Notice, Notices};
 use gc_telemetry::origin::Origin;
-use gc_telemetry::spans::Encoded;
-use gcwatch::pipeline::{Clock, Measured, Outlet, Pipeline, PipelineSettings, Records};
+use gc_telemetry::spans::EncodedSpans;
+use gcwatch::pipeline::{Clock, Outlet, Pipeline, PipelineSettings, ProcessReading, Records};
 use opentelemetry_proto::tonic::common::v1::KeyValue;
 use opentelemetry_proto::tonic::metrics::v1::metric::Data;
 use opentelemetry_proto::tonic::metrics::v1::number_data_point::Value;
@@ -24,16 +24,16 @@ use test_support::recordings;
 use test_support::replay::{outcomes, stage};
 use web::Views as _;
 
-/// Stores the output.
+/// An outlet that stores the output of a pipeline.
 #[derive(Debug, Default)]
-pub(crate) struct Kept {
+pub(crate) struct OutputStore {
     pub(crate) spans: Mutex<Vec<Span>>,
     metrics: Mutex<Vec<Vec<Metric>>>,
     notices: Mutex<Vec<Notice>>,
 }
 
-impl Outlet for Kept {
-    fn spans(&self, _resource: &Arc<Origin>, spans: Encoded) {
+impl Outlet for OutputStore {
+    fn spans(&self, _resource: &Arc<Origin>, spans: EncodedSpans) {
         self.spans.lock().unwrap().extend(spans.decode().unwrap());
     }
 
@@ -48,7 +48,7 @@ impl Outlet for Kept {
     }
 }
 
-impl Kept {
+impl OutputStore {
     pub(crate) fn notices(&self) -> Vec<Notice> {
         std::mem::take(&mut *self.notices.lock().unwrap())
     }
@@ -64,8 +64,8 @@ fn settings() -> PipelineSettings {
     settings
 }
 
-pub(crate) fn pipeline(settings: PipelineSettings) -> (Pipeline, Arc<Kept>) {
-    let kept = Arc::new(Kept::default());
+pub(crate) fn pipeline(settings: PipelineSettings) -> (Pipeline, Arc<OutputStore>) {
+    let kept = Arc::new(OutputStore::default());
     (Pipeline::new(settings, Arc::clone(&kept) as Arc<dyn Outlet>), kept)
 }
 
@@ -108,7 +108,7 @@ fn recording_leaves_no_run_behind() {
     ] {
         let (pipeline, kept) = pipeline(settings());
         let stage = stage(&pipeline, name, name);
-        let views = Records::of(&pipeline).targets();
+        let views = Records::new(&pipeline).targets();
         stage.end();
 
         let whole = Recording::read(
@@ -166,14 +166,14 @@ fn totals_continue_in_new_session() {
             lost_events: Some(lost),
             undecodable: 0,
         });
-        let (_, metrics) = Records::of(&pipeline).collect(2_000_000_000).pop().unwrap();
+        let (_, metrics) = Records::new(&pipeline).collect(2_000_000_000).pop().unwrap();
         let points = points(&metrics, "dotnet.gc.collections");
         starts.extend(points.iter().map(|point| point.start_time_unix_nano));
     }
-    let view = Records::of(&pipeline).targets().pop().unwrap();
+    let view = Records::new(&pipeline).targets().pop().unwrap();
     assert_eq!((view.sessions, view.events, view.lost_events), (2, 200, Some(8)));
     assert_eq!(view.state, "detached", "the feed is dropped");
-    let (_, metrics) = Records::of(&pipeline).collect(2_000_000_000).pop().unwrap();
+    let (_, metrics) = Records::new(&pipeline).collect(2_000_000_000).pop().unwrap();
     assert_eq!(collections(&metrics).cast_unsigned(), view.collections);
     assert!(view.collections > half as u64);
     starts.dedup();
@@ -196,7 +196,7 @@ fn runs_are_bounded() {
     assert!(pipeline.open(identity(3)).is_ok());
 }
 
-/// Scenario: a process cannot be attached to, then is attached, then exits.
+/// Scenario: gcwatch cannot attach to a process, then attaches to it; then the process exits.
 /// Guarantee: the process is listed once with its newest state, and not listed after its exit.
 #[test]
 fn process_is_listed_with_its_newest_state() {
@@ -206,22 +206,26 @@ fn process_is_listed_with_its_newest_state() {
         detail: "it does not answer".to_owned(),
     };
     pipeline.note(&identity(5), unattachable);
-    let view = Records::of(&pipeline).targets().pop().unwrap();
+    let view = Records::new(&pipeline).targets().pop().unwrap();
     assert_eq!((view.state, view.reason.as_deref()), ("unattachable", Some("silent")));
     let mut feed = pipeline.open(identity(5)).unwrap();
     feed.state(RunState::Attached);
-    let states: Vec<&str> = Records::of(&pipeline).targets().iter().map(|view| view.state).collect();
+    let states: Vec<&str> = Records::new(&pipeline)
+        .targets()
+        .iter()
+        .map(|view| view.state)
+        .collect();
     assert_eq!(states, ["attached"]);
     drop(feed);
     pipeline.forget(identity(5).key);
-    assert!(Records::of(&pipeline).targets().is_empty());
+    assert!(Records::new(&pipeline).targets().is_empty());
 }
 
 /// Surroundings that return the given attributes.
 #[derive(Debug, Default)]
-struct Says(Mutex<Vec<KeyValue>>);
+struct FixedSurroundings(Mutex<Vec<KeyValue>>);
 
-impl Surroundings for Says {
+impl Surroundings for FixedSurroundings {
     fn attributes(&self, container: &ContainerIdentity) -> Vec<KeyValue> {
         assert_eq!(
             container.container_id.as_deref(),
@@ -235,8 +239,8 @@ impl Surroundings for Says {
 /// Scenario: the pod of a process becomes known late, then in more detail; the process is attached to again, and the
 /// pod is forgotten.
 /// Guarantee: the attributes of the pod enter the resource when they become known; they override detected attributes
-/// and are overridden by the attributes that the process sets. A new session removes none of them, and the last known
-/// attributes stay.
+/// and are overridden by the attributes that the process sets. A new session removes no attribute, and the last known
+/// attributes of the pod stay.
 #[test]
 fn late_metadata_is_reported() {
     let live = PipelineSettings {
@@ -244,7 +248,7 @@ fn late_metadata_is_reported() {
         ..settings()
     };
     let (pipeline, _kept) = pipeline(live);
-    let says = Arc::new(Says::default());
+    let says = Arc::new(FixedSurroundings::default());
     pipeline.set_surroundings(Some(Arc::clone(&says) as Arc<dyn Surroundings>));
     let found = vec![
         attribute("service.name", "Found"),
@@ -266,7 +270,7 @@ fn late_metadata_is_reported() {
         })
         .unwrap();
     let shown = |key: &str| {
-        let target = Records::of(&pipeline).targets().remove(0);
+        let target = Records::new(&pipeline).targets().remove(0);
         target
             .resource
             .get(key)
@@ -305,8 +309,8 @@ fn late_metadata_is_reported() {
 /// Scenario: the figures of a container are read, then a reading fails; figures of a process without a container are
 /// read.
 /// Guarantee: the figures become metrics of the process, whose counters start with the first reading. Unknown values
-/// have no points, and after the failed reading there are no points at all. The process without a container does not
-/// have these metrics.
+/// have no points. After the failed reading, the process has no points of these metrics. The process without a
+/// container does not have these metrics.
 #[test]
 fn container_figures_are_metrics() {
     let (pipeline, _kept) = pipeline(settings());
@@ -320,7 +324,7 @@ fn container_figures_are_metrics() {
     let mut outside = pipeline.open(identity(2)).unwrap();
     outside.state(RunState::Attached);
     let reported = || {
-        let collected = Records::of(&pipeline).collect(5);
+        let collected = Records::new(&pipeline).collect(5);
         let metrics = collected.iter().flat_map(|(_, metrics)| metrics);
         let of_container = metrics.filter(|metric| metric.name.contains("container."));
         let point = |metric: &Metric| match metric.data.as_ref().unwrap() {
@@ -343,9 +347,9 @@ fn container_figures_are_metrics() {
         ..Figures::default()
     };
     figures.memory.oom_kills = Some(7);
-    let measured = |figures| Measured {
+    let measured = |figures| ProcessReading {
         figures,
-        ..Measured::default()
+        ..ProcessReading::default()
     };
     pipeline.measured(&run, measured(Some(figures)), Moment::from_ns(1));
     figures.memory.oom_kills = Some(9);
@@ -359,6 +363,6 @@ fn container_figures_are_metrics() {
             "gcwatch.container.memory.oom_kills 2"
         ]
     );
-    pipeline.measured(&run, Measured::default(), Moment::from_ns(3));
+    pipeline.measured(&run, ProcessReading::default(), Moment::from_ns(3));
     assert!(reported().is_empty());
 }

@@ -6,30 +6,30 @@ use std::time::Duration;
 
 use base::run_key::RunKey;
 use base::time::{Moment, TimeBase, Wall};
-use clr_gc::gc::{Open, Outcome};
+use clr_gc::gc::{OpenOperations, Outcome};
 use delivery::alerts::{Notice, Notices};
-use gc_rules::alert::{Ending, Transition};
-use gc_rules::incident::IncidentChange;
 use gc_telemetry::anomaly::log_record;
 use gc_telemetry::options::SpanOptions;
 use gc_telemetry::origin::Origin;
-use gc_telemetry::spans::Encoded;
-use gcwatch::pipeline::{Clock, Feed, Measured, Outlet, Pipeline, PipelineSettings, Records};
+use gc_telemetry::spans::EncodedSpans;
+use gcwatch::pipeline::{Clock, Feed, Outlet, Pipeline, PipelineSettings, ProcessReading, Records};
+use incidents::IncidentChange;
 use opentelemetry_proto::tonic::common::v1::any_value::Value;
 use opentelemetry_proto::tonic::common::v1::{AnyValue, KeyValue};
 use opentelemetry_proto::tonic::metrics::v1::Metric;
 use opentelemetry_proto::tonic::trace::v1::Span;
 use opentelemetry_proto::tonic::trace::v1::status::StatusCode;
 use processes::{Identity, RunState};
+use rule_engine::alert::{Ending, Transition};
 use targets::clocks;
 use targets::sink::{RunSink as _, Sink as _};
 use web::Views as _;
 
-use crate::pipeline::{Kept, count, points};
+use crate::pipeline::{OutputStore, count, points};
 use test_support::notices::{self, rules};
 use test_support::replay::outcomes;
 
-/// 2026-01-02 03:04:05 UTC.
+/// Time base of the processes: 2026-01-02 03:04:05 UTC, in nanoseconds since 1970.
 const BASE: u64 = 1_767_323_045_000_000_000;
 
 const SECOND: u64 = 1_000_000_000;
@@ -68,7 +68,7 @@ rules:
     source: a test
 ";
 
-fn pipeline(clock: Clock, spans: SpanOptions) -> (Pipeline, Arc<Kept>) {
+fn pipeline(clock: Clock, spans: SpanOptions) -> (Pipeline, Arc<OutputStore>) {
     let (pipeline, kept) = crate::pipeline::pipeline(PipelineSettings {
         clock,
         spans,
@@ -124,9 +124,9 @@ fn number(attributes: &[KeyValue], key: &str) -> Option<i64> {
 
 /// Scenario: a recording has background collections; only pauses of an hour or more qualify for spans, so only
 /// anomalies are selected.
-/// Guarantee: each collection on which a rule holds is reported, and of the other collections one per second while an
-/// incident is open. Each root span names its rules, has an event for each, and has the error status with the title of
-/// the most severe rule. Child spans have none of these.
+/// Guarantee: each collection on which a rule holds is reported, and at most one other collection per second while an
+/// incident is open. The root span of an anomaly names its rules and has an event for each rule. If the most severe
+/// rule is an error, the root span has the error status with the title of this rule. Child spans have no such data.
 #[test]
 fn anomalies_are_reported_regardless_of_selection() {
     let spans = SpanOptions {
@@ -202,9 +202,9 @@ fn anomalies_are_reported_regardless_of_selection() {
 }
 
 /// Scenario: the same recording is played to its end.
-/// Guarantee: each alert starts and ends once. Both records have the ids of the span of the collection that started the
-/// alert, and its severity, body and number. The last alert ends with the process. The counter equals the number of
-/// alerts, and no alert fires any longer.
+/// Guarantee: each alert starts and ends once. Both log records have the ids of the span of the collection that started
+/// the alert, the number of this collection, and the summary of the alert. The last alert ends with the process. The
+/// counter equals the number of alerts, and no alert fires after the end of the process.
 #[test]
 fn notices_have_ids_of_collection_span() {
     let (pipeline, kept) = pipeline(Clock::Recorded, SpanOptions::default());
@@ -212,14 +212,14 @@ fn notices_have_ids_of_collection_span() {
     for outcome in outcomes("svc8-workstation") {
         feed.observe(outcome);
     }
-    let firing = Records::of(&pipeline).alerts();
+    let firing = Records::new(&pipeline).alerts();
     assert_eq!(
         (firing[0].alert.rule.as_str(), firing[0].pid),
         ("test.background", 7),
         "the most severe alert comes first"
     );
     assert_eq!(firing[0].trace_id.as_ref().map(String::len), Some(32));
-    let (_, metrics) = Records::of(&pipeline).collect(BASE).pop().unwrap();
+    let (_, metrics) = Records::new(&pipeline).collect(BASE).pop().unwrap();
     let sum = |name: &str| -> Vec<(String, i64)> {
         let points = points(&metrics, name).iter();
         let of_rule = points.map(|point| (text(&point.attributes, "gcwatch.rule.id").unwrap(), count(point)));
@@ -284,7 +284,7 @@ fn notices_have_ids_of_collection_span() {
         "{last:?}"
     );
     assert_eq!(began, fired.into_iter().collect::<Vec<_>>());
-    assert!(Records::of(&pipeline).alerts().is_empty());
+    assert!(Records::new(&pipeline).alerts().is_empty());
     let counts = pipeline.rule_counts();
     assert!(
         counts["test.full"].evaluations > 90 && counts["test.full"].failures == 0,
@@ -294,7 +294,8 @@ fn notices_have_ids_of_collection_span() {
 
 /// Scenario: a recording has ten collections per second, all of which become spans; a rule on the process holds after
 /// some young collections.
-/// Guarantee: its alert starts at a full second and has the ids of the span of the collection that the alert names.
+/// Guarantee: one alert of this rule starts at a full second. Each alert has the ids of the span of the collection that
+/// it names.
 #[test]
 fn alert_between_collections_has_ids_of_newest_span() {
     const OFTEN: &str = "\
@@ -342,18 +343,18 @@ rules:
 
 /// Scenario: a collection of a live process starts and does not finish; no further byte arrives, and only time passes.
 /// Then the process is no longer read.
-/// Guarantee: the rule fires within seconds and reports the start time; its alert ends with the collection. While the
-/// process is not read, no alert about it is reported.
+/// Guarantee: the rule fires after 5 s to 8 s, and its alert ends with the collection. While the process is not read,
+/// no alert about it is reported.
 #[test]
 fn unfinished_collection_is_reported_when_time_passes() {
     let (pipeline, kept) = pipeline(Clock::Live, SpanOptions::default());
     let mut feed = feed(&pipeline);
     let now = clocks();
     feed.time_base(TimeBase::at(now.moment().ns().into()));
-    feed.open(Open {
+    feed.open(OpenOperations {
         stop: Some(0),
         collection: Some(1_000_000),
-        ..Open::default()
+        ..OpenOperations::default()
     });
     for second in 0..=4 {
         pipeline.tick(now.after(second * SECOND), Duration::ZERO);
@@ -376,7 +377,7 @@ fn unfinished_collection_is_reported_when_time_passes() {
     );
     assert_eq!((notice.span, notice.run.pid), (None, 7));
 
-    feed.open(Open::default());
+    feed.open(OpenOperations::default());
     for second in 9..=12 {
         pipeline.tick(now.after(second * SECOND), Duration::ZERO);
     }
@@ -392,9 +393,9 @@ fn unfinished_collection_is_reported_when_time_passes() {
         "{notices:?}"
     );
 
-    feed.open(Open {
+    feed.open(OpenOperations {
         collection: Some(10_000_000_000),
-        ..Open::default()
+        ..OpenOperations::default()
     });
     feed.state(RunState::Detached {
         detail: "the session ended".to_owned(),
@@ -454,10 +455,10 @@ fn wall_clock_change_does_not_count_as_elapsed_time() {
         let mut feed = feed(&pipeline);
         let now = clocks();
         feed.time_base(TimeBase::at(now.moment().ns().into()));
-        let open = Open {
+        let open = OpenOperations {
             stop: Some(0),
             collection: Some(1_000_000),
-            ..Open::default()
+            ..OpenOperations::default()
         };
         feed.open(open);
         pipeline.tick(now.after(SECOND), Duration::ZERO);
@@ -483,9 +484,9 @@ fn wall_clock_change_does_not_count_as_elapsed_time() {
         // The start time is displayed by the clock as it is set now.
         let began = i128::from(pipeline.wall().unix_ns(alert.started)) - now.unix_ns;
         assert!((4..8).contains(&(began / i128::from(SECOND))), "{began}");
-        let shown = Records::of(&pipeline).alerts()[0].since.clone();
+        let shown = Records::new(&pipeline).alerts()[0].since.clone();
         assert_eq!(shown, now.wall().rfc3339(alert.started), "set by {by_ns}");
-        feed.open(Open::default());
+        feed.open(OpenOperations::default());
         for second in 9..=12 {
             pipeline.tick(now.after(second * SECOND), Duration::ZERO);
         }
@@ -519,9 +520,9 @@ fn rule_change_keeps_unchanged_rules() {
         .map(|notice| notice.transition.alert().rule.id.to_string())
         .collect();
     assert!(!ends.contains(&"test.background".to_owned()), "{ends:?}");
-    assert_eq!(Records::of(&pipeline).alerts()[0].alert.rule, "test.background");
+    assert_eq!(Records::new(&pipeline).alerts()[0].alert.rule, "test.background");
     assert_eq!(pipeline.rule_counts()["test.background"].evaluations, before);
-    let views = Records::of(&pipeline).rule_views(None);
+    let views = Records::new(&pipeline).rule_views(None);
     let ids: Vec<&str> = views.iter().map(|view| view.id.as_str()).collect();
     assert_eq!(ids, ["test.background", "test.more", "test.hangs"]);
     assert_eq!(
@@ -529,7 +530,7 @@ fn rule_change_keeps_unchanged_rules() {
         (1, 7, "ok")
     );
     let firing = |pid| {
-        Records::of(&pipeline).rule_views(Some(pid))[0]
+        Records::new(&pipeline).rule_views(Some(pid))[0]
             .states
             .get("firing")
             .copied()
@@ -548,14 +549,14 @@ fn rule_change_keeps_unchanged_rules() {
         "{notices:?}"
     );
     assert!(
-        Records::of(&pipeline).alerts().is_empty()
-            && Records::of(&pipeline).rule_views(None).is_empty()
+        Records::new(&pipeline).alerts().is_empty()
+            && Records::new(&pipeline).rule_views(None).is_empty()
             && pipeline.rule_counts().is_empty()
     );
 }
 
-/// Scenario: the environment of a process sets a heap limit; its collections leave more committed than the limit, or
-/// less; then the limit is read again.
+/// Scenario: the environment of a process sets a heap limit; its collections leave more or less committed memory than
+/// the limit; then the limit is read again.
 /// Guarantee: the rules ignore a limit that is not in force, starting with the first collection that exceeds it.
 #[test]
 fn limit_that_heap_exceeds_is_ignored() {
@@ -577,9 +578,9 @@ rules:
         let (pipeline, kept) = pipeline(Clock::Recorded, SpanOptions::default());
         pipeline.set_rules(Arc::new(rules(LIMITED)), Moment::from_ns(BASE));
         let mut feed = feed(&pipeline);
-        let measured = Measured {
+        let measured = ProcessReading {
             heap_limit: Some(heap_limit),
-            ..Measured::default()
+            ..ProcessReading::default()
         };
         pipeline.measured(feed.run(), measured, Moment::from_ns(BASE));
         for (at, outcome) in outcomes("svc8-workstation").into_iter().enumerate() {
@@ -608,18 +609,18 @@ fn container_limit_unseen_by_runtime_is_ignored() {
             memory_limit: Some(LIMIT),
             ..Default::default()
         };
-        let measured = Measured {
+        let measured = ProcessReading {
             figures: Some(figures),
             heap_limit: Some(LIMIT / 4 * 3),
             machine: Some(64 << 30),
-            ..Measured::default()
+            ..ProcessReading::default()
         };
         pipeline.measured(feed.run(), measured, Moment::from_ns(BASE));
         let settings = settings
             .iter()
             .map(|(name, value)| gc_telemetry::value::key_value(name, value.clone()));
         feed.learned(Some(runtime.to_owned()), settings.collect());
-        let memory = Records::of(&pipeline).process(7).unwrap().memory;
+        let memory = Records::new(&pipeline).process(7).unwrap().memory;
         (memory.heap_limit, memory.heap_limit_note)
     };
     let sent = ("gcwatch.gc.settings.large_pages", Value::BoolValue(false));
@@ -678,7 +679,7 @@ impl Event {
 }
 
 impl Outlet for Overtaking {
-    fn spans(&self, _resource: &Arc<Origin>, _spans: Encoded) {}
+    fn spans(&self, _resource: &Arc<Origin>, _spans: EncodedSpans) {}
 
     fn metrics(&self, _resource: &Arc<Origin>, _metrics: Vec<Metric>) {}
 
@@ -691,7 +692,7 @@ impl Outlet for Overtaking {
                         let pipeline = self.pipeline.get().unwrap().clone();
                         *ending = Some(std::thread::spawn(move || pipeline.unwatch_all(clocks().moment())));
                         drop(ending);
-                        // The other thread must not finish now, so there is no event to wait for, only time.
+                        // The other thread must not finish now, so no event can be awaited: wait for a fixed time.
                         self.ended.wait(Duration::from_millis(300));
                     }
                     self.changes.lock().unwrap().push("began");

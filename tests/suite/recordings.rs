@@ -12,12 +12,12 @@ use std::sync::Arc;
 
 use base::time::{Moment, TimeBase};
 use clr_gc::stream::Scope;
-use gc_rules::alert::Ending;
-use gc_rules::field::ProcessFacts;
-use gc_rules::review::{Review, Reviewed, repeated};
-use gc_rules::rule_set::RuleSet;
+use incidents::review::{Review, ReviewedAlert, repeated};
 use recording::Recording;
 use recording::source::Source;
+use rule_engine::alert::Ending;
+use rule_engine::field::ProcessFacts;
+use rule_engine::rule_set::RuleSet;
 use rule_language::load::{load, shipped};
 use test_support::{golden, recordings};
 
@@ -26,11 +26,11 @@ const LENGTH: i64 = 12 * 60 * SECOND;
 
 /// Maximum number of times that a rule starts to fire within twelve minutes. The second time is for a rule that yielded
 /// to a more severe rule of its group and later is the most severe again.
-const MOST_ALERTS: usize = 2;
+const MAX_ALERTS: usize = 2;
 
 /// Maximum number of collections of a repeated recording; the number of rounds is reduced to stay below it. At hundreds
 /// of collections per second, the content of the longest windows stops changing long before twelve minutes have passed.
-const MOST_COLLECTIONS: usize = 60_000;
+const MAX_COLLECTIONS: usize = 60_000;
 
 /// Evaluates one recording. Returns its lines, and the rules that flap.
 fn judged(path: &Path, rules: &Arc<RuleSet>) -> (String, Vec<String>) {
@@ -44,21 +44,21 @@ fn judged(path: &Path, rules: &Arc<RuleSet>) -> (String, Vec<String>) {
     let (mut text, mut flapping) = (String::new(), Vec::new());
     for (subject, process) in &recording.processes {
         let wanted = (LENGTH / observed).max(1);
-        let fitting = i64::try_from(MOST_COLLECTIONS / process.collections.len().max(1)).unwrap();
+        let fitting = i64::try_from(MAX_COLLECTIONS / process.collections.len().max(1)).unwrap();
         let rounds = u32::try_from(wanted.min(fitting.max(1))).unwrap();
         let whole = repeated(process.history(), observed, rounds);
         let pid = subject.pid.and_then(|pid| u32::try_from(pid).ok());
         let facts = ProcessFacts::new(pid, None, recording.stream.runtime.as_deref(), []);
         let length = observed.saturating_mul(rounds.into());
-        let review = Review::of(Arc::clone(rules), facts, base, whole.history(), length, lost);
+        let review = Review::for_recording(Arc::clone(rules), facts, base, whole.history(), length, lost);
         writeln!(text, "{name}: {rounds} x {:.1} s", seconds(observed)).unwrap();
-        let mut alerts: BTreeMap<&str, Vec<&Reviewed>> = BTreeMap::new();
+        let mut alerts: BTreeMap<&str, Vec<&ReviewedAlert>> = BTreeMap::new();
         for reviewed in review.alerts() {
             alerts.entry(&reviewed.alert.rule.id).or_default().push(reviewed);
         }
         for (rule, alerts) in alerts {
             let line = line(rule, &alerts, base);
-            if alerts.len() > MOST_ALERTS {
+            if alerts.len() > MAX_ALERTS {
                 flapping.push(format!("{name}: {line}"));
             }
             writeln!(text, "  {line}").unwrap();
@@ -68,7 +68,7 @@ fn judged(path: &Path, rules: &Arc<RuleSet>) -> (String, Vec<String>) {
 }
 
 /// Formats a rule with the first and last time at which it fired, and its number of transitions.
-fn line(rule: &str, alerts: &[&Reviewed], base: TimeBase) -> String {
+fn line(rule: &str, alerts: &[&ReviewedAlert], base: TimeBase) -> String {
     let offset = |at: Moment| seconds(i64::try_from(at.since(base.moment(0))).unwrap());
     let (first, last) = (alerts[0], alerts[alerts.len() - 1]);
     let ended = alerts.iter().filter(|reviewed| reviewed.ending.is_some()).count();

@@ -1,4 +1,4 @@
-//! `gcwatch replay` as a program, with receivers that other tests do not have.
+//! Runs `gcwatch replay` as a program, with a proxy, with alert receivers, without receivers, and with an invalid file.
 
 use std::io::{BufRead as _, BufReader};
 use std::net::TcpListener;
@@ -7,7 +7,7 @@ use std::process::{Command, Stdio};
 use test_support::program::{self, records_of, stderr};
 use test_support::recordings;
 
-const NOWHERE: [&str; 3] = ["--no-traces", "--no-metrics", "--no-logs"];
+const NO_RECEIVERS: [&str; 3] = ["--no-traces", "--no-metrics", "--no-logs"];
 
 fn replay(arguments: &[&str]) -> Command {
     let mut command = program::command();
@@ -20,7 +20,7 @@ fn replay(arguments: &[&str]) -> Command {
     command
 }
 
-/// Scenario: the usual environment variable names a proxy, and only the proxy can resolve the receiver's host.
+/// Scenario: `http_proxy` names a proxy, and only the proxy can resolve the receiver's host name.
 /// Guarantee: OTLP over HTTP goes to the proxy, with the full URL of the receiver.
 #[test]
 fn http_uses_proxy_of_environment() {
@@ -43,32 +43,33 @@ fn http_uses_proxy_of_environment() {
     let (stream, _) = proxy.accept().unwrap();
     let mut line = String::new();
     BufReader::new(stream).read_line(&mut line).unwrap();
-    // The program would retry for a minute.
+    // Without an answer from the proxy, the program would retry for 60 s.
     child.kill().unwrap();
     child.wait().unwrap();
     assert_eq!(line, "POST http://collector.invalid:4318/v1/traces HTTP/1.1\r\n");
 }
 
-/// Scenario: all signals are switched off, and there is no listener.
+/// Scenario: all OTLP signals are disabled, and no listener is configured.
 /// Guarantee: the command exits with code 1 and states the reason.
 #[test]
 fn replay_without_destination_is_refused() {
-    let output = replay(&NOWHERE).output().unwrap();
+    let output = replay(&NO_RECEIVERS).output().unwrap();
     let said = stderr(&output);
     assert_eq!(output.status.code(), Some(1), "{said}");
     assert!(said.contains("nowhere to replay to"), "{said}");
 }
 
 /// Scenario: a rule fires on a recording; the configuration names an Alertmanager, a webhook and standard output.
-/// Guarantee: each change is one line of JSON with the contract's names and the recording's times, the incident ends
-/// with the process, and neither the Alertmanager nor the webhook is called.
+/// Guarantee: each change of the incident is one line of JSON with the field names of the contract and the times of the
+/// recording. The incident ends with the process. gcwatch connects to neither the Alertmanager nor the webhook.
 #[test]
 fn alerts_of_recording_are_printed_but_not_sent() {
     let folder = tempfile::TempDir::new().unwrap();
     let rules = folder.path().join("rules.yaml");
-    let text = "apiVersion: gcwatch/v1\nrules:\n  - id: test.induced\n    title: A collection was asked for\n    on: gc\n    \
+    let text = "apiVersion: gcwatch/v1\nrules:\n  - id: test.induced\n    title: Full collection\n    on: gc\n    \
                 when: gc.generation == 2\n    severity: warning\n    keep_firing_for: 1h\n    labels: { area: test }\n    \
-                summary: Collection {{ gc.number }}\n    description: It is so.\n    remedy: None.\n    source: a test\n";
+                summary: Collection {{ gc.number }}\n    description: A full collection ran.\n    \
+                remedy: Do nothing.\n    source: a test\n";
     std::fs::write(&rules, text).unwrap();
     let pager = TcpListener::bind("127.0.0.1:0").unwrap();
     pager.set_nonblocking(true).unwrap();
@@ -79,7 +80,7 @@ fn alerts_of_recording_are_printed_but_not_sent() {
         rules.display()
     );
     std::fs::write(&config, text).unwrap();
-    let arguments = [&NOWHERE[..], &["--config", config.to_str().unwrap()]].concat();
+    let arguments = [&NO_RECEIVERS[..], &["--config", config.to_str().unwrap()]].concat();
     let output = replay(&arguments).stdout(Stdio::piped()).output().unwrap();
     assert!(output.status.success(), "{}", stderr(&output));
     let records = records_of(&output);
@@ -110,15 +111,15 @@ fn alerts_of_recording_are_printed_but_not_sent() {
         fired["since"].as_str().unwrap() < ended["until"].as_str().unwrap()
             && fired["since"].as_str().unwrap().starts_with("202")
     );
-    assert!(pager.accept().is_err(), "no receiver is called");
+    assert!(pager.accept().is_err(), "no receiver gets a connection");
 }
 
 /// Scenario: one of two files is not a recording.
-/// Guarantee: the valid recording is replayed, the other file is reported, and the exit code is 1.
+/// Guarantee: the valid recording is replayed, the error names the invalid file, and the exit code is 1.
 #[test]
 fn invalid_file_does_not_stop_others() {
     let bad = concat!(env!("CARGO_MANIFEST_DIR"), "/Cargo.toml");
-    let arguments = [&NOWHERE[..], &["--listen", "127.0.0.1:0", bad]].concat();
+    let arguments = [&NO_RECEIVERS[..], &["--listen", "127.0.0.1:0", bad]].concat();
     let output = replay(&arguments).output().unwrap();
     let said = stderr(&output);
     assert_eq!(output.status.code(), Some(1), "{said}");

@@ -11,7 +11,7 @@ use gcwatch::view;
 use recording::source::Source;
 use recording::{ProcessHistory, Recording};
 use serde_json::Value;
-use test_support::program::{self, gcwatch, of_kind, stderr, written};
+use test_support::program::{self, gcwatch, select_kind, stderr, written};
 use test_support::recordings::{self, file as recording};
 
 fn analyze(arguments: &[&str]) -> Output {
@@ -73,7 +73,7 @@ fn incident_recording_is_rendered() {
 }
 
 /// Scenario: the rendering process waits for its input.
-/// Guarantee: its memory and CPU time are limited before it has read a byte.
+/// Guarantee: the memory and the CPU time of the process are limited before it has read a byte.
 #[test]
 fn rendering_process_is_limited() {
     let mut waiting = program::command()
@@ -98,7 +98,7 @@ fn rendering_process_is_limited() {
 
 /// Scenario: a recording is printed as a page and as records.
 /// Guarantee: the figures match the records, the page contains every collection, the charts add up to the totals, the
-/// page loads no resource, and it lists the facts that a recording does not contain.
+/// page loads no resource, and the page lists the facts that a recording does not contain.
 #[test]
 fn page_has_figures_of_records() {
     let folder = tempfile::tempdir().unwrap();
@@ -109,9 +109,9 @@ fn page_has_figures_of_records() {
     let record = record(&page);
     let lines = program::records(["analyze", &source, "--format", "ndjson"]);
     let process = &record["processes"][0];
-    assert_eq!(&process["summary"], of_kind(&lines, "summary")[0]);
+    assert_eq!(&process["summary"], select_kind(&lines, "summary")[0]);
     let pauses: Vec<&Value> = process["pauses"]["pause_ns"].as_array().unwrap().iter().collect();
-    let expected: Vec<&Value> = of_kind(&lines, "gc").iter().map(|gc| &gc["pause_ns"]).collect();
+    let expected: Vec<&Value> = select_kind(&lines, "gc").iter().map(|gc| &gc["pause_ns"]).collect();
     assert_eq!(pauses, expected);
     let sum = |values: &Value| values.as_array().unwrap().iter().filter_map(Value::as_i64).sum::<i64>();
     let history = &process["history"];
@@ -135,7 +135,7 @@ fn page_has_figures_of_records() {
     );
     assert_eq!(
         process["incidents"].as_array().unwrap().len(),
-        of_kind(&lines, "incident").len()
+        select_kind(&lines, "incident").len()
     );
     assert!(!record["unseen"].as_array().unwrap().is_empty());
     // The SVG namespace is a name and is not loaded.
@@ -150,8 +150,8 @@ fn page_has_figures_of_records() {
 }
 
 /// Scenario: the page exists already, is a directory, or has too many recordings; rules are switched off.
-/// Guarantee: an existing file is only overwritten with --force, and each refusal contains a remedy. Without rules, the
-/// page has no incidents.
+/// Guarantee: an existing file is only overwritten with --force, and each refusal states the reason. A symbolic link
+/// with the name of the temporary file is not followed. Without rules, the page has no incidents.
 #[test]
 fn page_is_not_overwritten() {
     let folder = tempfile::tempdir().unwrap();
@@ -205,7 +205,7 @@ fn several_recordings_share_one_page() {
     assert_eq!(files, ["net10-steady.nettrace.gz", "net10-lohoos.nettrace.gz"]);
     for (source, one) in [&first, &second].into_iter().zip(&recordings) {
         let lines = program::records(["analyze", source, "--format", "ndjson"]);
-        assert_eq!(&one["processes"][0]["summary"], of_kind(&lines, "summary")[0]);
+        assert_eq!(&one["processes"][0]["summary"], select_kind(&lines, "summary")[0]);
     }
 }
 
@@ -268,8 +268,8 @@ fn arguments_are_shown_only_on_request() {
 }
 
 /// Scenario: a recording has 100,000 collections: a few hundred collections are repeated with different pauses.
-/// Guarantee: its page contains all of them in at most 10 MB. The heap chart has fewer points than collections, and the
-/// page states the number of collections that the points represent.
+/// Guarantee: the page contains every collection in at most 10 MB. The heap chart has fewer points than collections,
+/// and the page states the number of collections that the points represent.
 #[test]
 fn page_holds_100_000_collections() {
     let mut source = Source::open(recording("net10-lohoos").as_ref()).unwrap();

@@ -1,22 +1,22 @@
-//! Requests of a recording by `record --profile requests` of a web service on .NET 8.
+//! Requests in a recording of a web service on .NET 8 by `record --profile requests`.
 
 use serde_json::Value;
-use test_support::program::{gcwatch, of_kind, records, written};
+use test_support::program::{gcwatch, records, select_kind, written};
 use test_support::recordings;
 
-fn of(format: &str) -> [String; 7] {
+fn build_arguments(format: &str) -> [String; 7] {
     let recording = recordings::file("requests/net8-shop");
     let words = ["analyze", "--format", format, "--no-rules", "--top", "1", &recording];
     words.map(str::to_owned)
 }
 
 /// Scenario: the recording covers 1.5 s of a service that answers, fails and collects on request.
-/// Guarantee: every request has its ids. Its stopped time is at most its duration and equals the sum of its pauses.
-/// Each pause belongs to a collection of the same recording.
+/// Guarantee: every request has its ids. The stopped time of a request is at most its duration and equals the sum of
+/// its pauses. Each pause is within its request and has the number of its collection.
 #[test]
 fn stopped_time_of_requests_equals_their_pauses() {
-    let all = records(of("ndjson"));
-    let requests = of_kind(&all, "request");
+    let all = records(build_arguments("ndjson"));
+    let requests = select_kind(&all, "request");
     let (mut hit, mut failed) = (0, 0);
     for request in &requests {
         assert_eq!(request["trace_id"].as_str().unwrap().len(), 32, "{request}");
@@ -50,10 +50,10 @@ fn stopped_time_of_requests_equals_their_pauses() {
 }
 
 /// Scenario: the same recording is printed as a table.
-/// Guarantee: the table matches the committed text, which a person has reviewed.
+/// Guarantee: the part of the table about requests matches the committed text, which a person has reviewed.
 #[test]
 fn requests_are_shown_as_bars() {
-    let text = written(gcwatch(of("table")));
+    let text = written(gcwatch(build_arguments("table")));
     let (_, requests) = text.split_once(" stopped").map_or(("", ""), |(before, _)| {
         let line = before.rfind('\n').map_or(0, |at| at + 1);
         text.split_at(line)

@@ -7,9 +7,9 @@ use std::time::Duration;
 use config::options::Options;
 use config::options::RuleSources;
 use delivery::alerts::settings::{AlertSettings, Webhook};
-use gc_rules::rule::Severity;
 use gcwatch::daemon::Services;
 use gcwatch::pipeline::{Clock, PipelineSettings, Records};
+use rule_engine::rule::Severity;
 use serde_json::Value;
 use targets::clocks;
 use targets::sink::Sink as _;
@@ -102,7 +102,7 @@ async fn incident_survives_restart() {
     let mut host = Host::new(true).await;
     let first = host.incident().await;
     let services = host.start().await;
-    let waiting = Records::of(&services.pipeline).incidents();
+    let waiting = Records::new(&services.pipeline).incidents();
     assert_eq!(
         waiting.len(),
         1,
@@ -110,7 +110,7 @@ async fn incident_survives_restart() {
     );
     let mut feed = process(&services.pipeline);
     play(&mut feed);
-    let open = Records::of(&services.pipeline).incidents();
+    let open = Records::new(&services.pipeline).incidents();
     assert_eq!((open.len(), &open[0].id), (1, &waiting[0].id));
     assert!(open[0].members[0].count > waiting[0].members[0].count);
     services.pipeline.set_rules(Arc::default(), clocks().moment());
@@ -121,8 +121,8 @@ async fn incident_survives_restart() {
 
 /// Scenario: gcwatch is stopped during an incident, and before it starts again, the process exits; or the process still
 /// runs, but the rule no longer holds.
-/// Guarantee: the webhook gets the end: after the usual 15 minutes if the process has exited, and as unknown if the
-/// rule no longer holds.
+/// Guarantee: the webhook gets the end after the usual 15 minutes, as `process-ended` if the process has exited, and as
+/// `unknown` if the rule no longer holds.
 #[tokio::test]
 async fn end_during_downtime_is_reported() {
     for (is_there, ending) in [(false, "process-ended"), (true, "unknown")] {
@@ -169,7 +169,7 @@ async fn unavailable_webhook_gets_start_later() {
 }
 
 /// Scenario: gcwatch is stopped during an incident and has no state directory.
-/// Guarantee: the webhook learns that the process is no longer monitored.
+/// Guarantee: the webhook is notified that the process is no longer monitored.
 #[tokio::test]
 async fn incidents_without_state_directory_end_with_daemon() {
     let mut host = Host::new(false).await;
@@ -179,7 +179,8 @@ async fn incidents_without_state_directory_end_with_daemon() {
 }
 
 /// Scenario: the file of the open incidents is damaged, has another version, or is from the previous boot.
-/// Guarantee: gcwatch starts. If the file is from another boot, all incidents have ended.
+/// Guarantee: gcwatch starts and ignores a damaged file and other versions. If the file is from another boot, the
+/// webhook gets the end of each incident.
 #[tokio::test]
 async fn unusable_incident_file_is_ignored() {
     let mut host = Host::new(true).await;
@@ -194,7 +195,7 @@ async fn unusable_incident_file_is_ignored() {
     ] {
         std::fs::write(&path, damaged).unwrap();
         let services = host.start().await;
-        assert_eq!(Records::of(&services.pipeline).incidents().len(), 0);
+        assert_eq!(Records::new(&services.pipeline).incidents().len(), 0);
         drop(services);
     }
     let mut other: Value = serde_json::from_str(&stored).unwrap();

@@ -12,7 +12,7 @@ use std::path::{Path, PathBuf};
 use gc_telemetry::definition::{ValueKind, resource};
 use rule_language::compile::{Access, RESOURCE_ATTRIBUTES};
 use rule_language::document::schema;
-use rule_language::load::{Loaded, Problem, SourceFile, load, shipped};
+use rule_language::load::{LoadedRules, Problem, SourceFile, load, shipped};
 use rule_language::page;
 use rule_language::test_file::schema_text;
 use test_support::golden;
@@ -42,7 +42,7 @@ fn lines(problems: &[Problem]) -> String {
 }
 
 /// Loads files that must have no errors and no warnings.
-fn fine(files: &[SourceFile]) -> Loaded {
+fn fine(files: &[SourceFile]) -> LoadedRules {
     let loaded = load(files).unwrap_or_else(|problems| panic!("{}", lines(&problems)));
     assert_eq!(lines(&loaded.warnings), "");
     loaded
@@ -86,8 +86,7 @@ fn page_and_schema_are_current() {
 }
 
 /// Scenario: the resource attributes that rules can read are compared with the attributes that gcwatch sets.
-/// Guarantee: both lists are the same; attributes with string values are read by their names in brackets, others are
-/// not.
+/// Guarantee: both lists are equal. Rules read only attributes with string values by their names in brackets.
 #[test]
 fn resource_attributes_are_known_to_rules() {
     let own = |name: &str| name.starts_with("dotnet.") || name.starts_with("gcwatch.");

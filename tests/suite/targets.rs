@@ -6,23 +6,23 @@ mod fake;
 use std::time::Duration;
 
 use base::pattern::Pattern;
-use clr_gc::gc::{LIVE_SETTLE_NS, Open, Settling};
+use clr_gc::gc::{LIVE_SETTLE_NS, OpenOperations, ReportTiming};
 use clr_gc::stream::{GcStream, Scope};
 use dotnet_diagnostics::message::Command;
 use processes::RunState;
-use targets::Unfinished;
+use targets::UnfinishedSessions;
 use targets::options::{Filter, TargetOptions};
 
 use test_support::recordings::bytes as recording;
-use test_support::supervised::{Run, Supervised};
+use test_support::supervised::{Run, TestSupervisor};
 
 use self::fake::{Fake, Stream};
 
 /// Starts a supervisor that attaches only to the simulated runtime, which poses as the test process itself.
-fn supervise(leases: &tempfile::TempDir) -> Supervised {
+fn supervise(leases: &tempfile::TempDir) -> TestSupervisor {
     let program = std::env::current_exe().unwrap();
     let name = program.file_name().unwrap().to_str().unwrap().to_owned();
-    Supervised::start(TargetOptions {
+    TestSupervisor::start(TargetOptions {
         include: vec![Filter {
             name: Some(Pattern(name)),
             ..Filter::default()
@@ -62,7 +62,7 @@ async fn session_ended_by_runtime_is_restarted() {
         "{collections}: each session reports the same collections"
     );
     assert!(run.bases.len() >= 2);
-    assert_eq!(supervised.stop().await, Unfinished::default());
+    assert_eq!(supervised.stop().await, UnfinishedSessions::default());
     drop(fake);
 }
 
@@ -90,7 +90,7 @@ async fn damaged_stream_ends_only_its_session() {
     let more = |run: &Run| run.is_attached() && run.collections.len() > before;
     let run = supervised.until(std::process::id(), "again", more).await;
     assert_eq!((times(&run, damage), run.opened), (1, 1));
-    assert_eq!(supervised.stop().await, Unfinished::default());
+    assert_eq!(supervised.stop().await, UnfinishedSessions::default());
 }
 
 /// Scenario: a runtime accepts StopTracing and continues to send.
@@ -112,8 +112,8 @@ async fn session_that_does_not_stop_is_reported() {
 }
 
 /// Returns the start of a recording, cut during a blocking collection, and the collection that is open there.
-fn cut_in_a_collection(whole: &[u8]) -> (Vec<u8>, Open) {
-    let mut stream = GcStream::new(Scope::Collections, Settling::After(LIVE_SETTLE_NS));
+fn cut_in_a_collection(whole: &[u8]) -> (Vec<u8>, OpenOperations) {
+    let mut stream = GcStream::new(Scope::Collections, ReportTiming::After(LIVE_SETTLE_NS));
     let mut read = 0;
     for piece in whole.chunks(100) {
         stream.space(piece.len())[..piece.len()].copy_from_slice(piece);
@@ -144,7 +144,7 @@ async fn unfinished_collection_is_reported_without_further_bytes() {
         .until(std::process::id(), "an open collection", is_open)
         .await;
     let log = supervised.log.clone();
-    assert_eq!(supervised.stop().await, Unfinished::default());
+    assert_eq!(supervised.stop().await, UnfinishedSessions::default());
     let run = log
         .until(std::process::id(), "the end", |run| run.open.is_nothing())
         .await;

@@ -1,4 +1,5 @@
-//! Spans, metrics and `/metrics` of every recording: as committed, as defined, and true to the collections.
+//! Spans, metrics and `/metrics` of every recording, compared with committed files, with the table of definitions, and
+//! with the collections.
 
 mod aggregate;
 mod defined;

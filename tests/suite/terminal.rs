@@ -12,7 +12,7 @@ use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
 use rustix::termios::{Winsize, tcsetwinsize};
 
 /// Timeout for a busy machine; an incident starts within a few seconds.
-const PATIENCE: Duration = Duration::from_secs(120);
+const TIMEOUT: Duration = Duration::from_secs(120);
 
 /// Scenario: `gcwatch demo` runs on a terminal of 80x24 until an incident is shown; then the test sends Ctrl-Z, `fg`
 /// and `q`.
@@ -36,8 +36,8 @@ fn demonstration_runs_in_terminal() {
     let mut demo = test_support::program::command()
         .args(["demo", "--listen", "127.0.0.1:0"])
         .env("TERM", "xterm-256color")
-        // A group whose parent is in another group: without a shell that could continue the group, Ctrl-Z would have no
-        // effect.
+        // The kernel ignores Ctrl-Z in a process group that no shell could continue. The parent of this group, the
+        // test, is in another group, like a shell.
         .process_group(0)
         .stdin(theirs.try_clone().unwrap())
         .stdout(theirs.try_clone().unwrap())
@@ -47,7 +47,8 @@ fn demonstration_runs_in_terminal() {
     let mut keys = File::from(ours.try_clone().unwrap());
     let mut screen = File::from(ours);
     let (sender, drawn) = mpsc::channel();
-    // Reading blocks. It ends with the program, because the terminal is then closed.
+    // A dedicated thread reads, because reads block. The last read fails when the program has exited and the terminal
+    // is closed.
     std::thread::spawn(move || {
         let mut bytes = [0; 4096];
         while let Ok(count @ 1..) = screen.read(&mut bytes) {
@@ -56,7 +57,7 @@ fn demonstration_runs_in_terminal() {
             }
         }
     });
-    let end = Instant::now() + PATIENCE;
+    let end = Instant::now() + TIMEOUT;
     let mut seen = Vec::new();
     // Wait until each part was drawn at least this many times.
     let mut until = |times: usize, parts: &[&str]| {

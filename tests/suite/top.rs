@@ -17,7 +17,7 @@ fn process() -> Process {
     serde_json::from_str(include_str!("../top/process.json")).unwrap()
 }
 
-/// A frame as text.
+/// Returns a frame as text.
 fn frame(state: &Screen, width: u16, height: u16) -> String {
     let mut terminal = Terminal::new(TestBackend::new(width, height)).unwrap();
     terminal.draw(|frame| draw(frame, state)).unwrap();
@@ -27,10 +27,10 @@ fn frame(state: &Screen, width: u16, height: u16) -> String {
     rows.map(|row| format!("{}\n", row.trim_end())).collect()
 }
 
-/// Scenario: the overview and a process are drawn on small and large terminals, with help, with all columns, and
-/// without an answer.
-/// Guarantee: the frames match the committed ones: the faulty process comes first, unknown values are a dash, and no
-/// control character of a name is printed.
+/// Scenario: the overview and a process are drawn on small and large terminals, also with the memory columns, with the
+/// help open, after the daemon has become unreachable, and before its first answer.
+/// Guarantee: the frames equal the committed frames. The faulty process comes first, each unknown value is a dash, and
+/// no control character of a name is printed.
 #[test]
 fn frames_match_committed_frames() {
     let mut all = String::new();
@@ -40,13 +40,13 @@ fn frames_match_committed_frames() {
     let mut shown = state();
     add("overview", &shown, 80, 24);
     add("overview", &shown, 140, 16);
-    add("nearly no room", &shown, 40, 6);
+    add("tiny terminal", &shown, 40, 6);
     shown.key(KeyCode::Char('m'));
-    add("where memory is", &shown, 80, 12);
-    add("where memory is", &shown, 140, 12);
+    add("memory breakdown", &shown, 80, 12);
+    add("memory breakdown", &shown, 140, 12);
     shown.key(KeyCode::Char('s'));
     shown.key(KeyCode::Char('x'));
-    add("also what is not read", &shown, 100, 12);
+    add("with processes that are not monitored", &shown, 100, 12);
     shown.key(KeyCode::Char('?'));
     add("help", &shown, 80, 24);
     shown.key(KeyCode::Esc);
@@ -56,14 +56,20 @@ fn frames_match_committed_frames() {
     add("a process", &shown, 80, 24);
     add("a process", &shown, 140, 36);
     shown.connection = Connection::Lost("nothing listens there".to_owned());
-    add("the daemon is gone", &shown, 100, 24);
-    add("nothing yet", &Screen::new("http://127.0.0.1:9464".to_owned()), 80, 8);
+    add("the daemon is unreachable", &shown, 100, 24);
+    add(
+        "before the first answer",
+        &Screen::new("http://127.0.0.1:9464".to_owned()),
+        80,
+        8,
+    );
     assert!(!all.contains('\u{1b}'));
     golden::compare("tests/top/frames.txt", &all);
 }
 
-/// Scenario: keys move, sort, filter, open, go back and quit.
-/// Guarantee: each key does what the footer states; the selected process stays selected when the order changes.
+/// Scenario: the user presses keys to move, sort, open, go back, filter and quit.
+/// Guarantee: each key has the effect that the footer states; the selected process stays selected when the order
+/// changes.
 #[test]
 fn keys_match_footer_texts() {
     let mut state = state();
@@ -77,13 +83,13 @@ fn keys_match_footer_texts() {
     state.key(KeyCode::Down);
     state.key(KeyCode::Char('n'));
     let (checkout, evil) = names(&state);
-    assert!(evil < checkout, "sorted by name");
+    assert!(evil < checkout, "the processes are sorted by name");
     assert_eq!(
         (state.key(KeyCode::Enter), state.view),
         (Action::Ask, View::Process(99))
     );
     assert_eq!((state.key(KeyCode::Esc), state.view), (Action::Ask, View::Overview));
-    // The first incident is open, the second has ended.
+    // Only the first incident is open. The second has ended, so its digit opens no process.
     assert_eq!(state.key(KeyCode::Char('2')), Action::Draw);
     assert_eq!(
         (state.key(KeyCode::Char('1')), state.view),
@@ -95,7 +101,7 @@ fn keys_match_footer_texts() {
     }
     let (checkout, evil) = names(&state);
     assert!(checkout.is_some() && evil.is_none());
-    // While the user types a filter, q is a letter.
+    // While the user types a filter, `q` does not quit: it becomes part of the filter.
     assert_eq!(state.key(KeyCode::Char('q')), Action::Draw);
     state.key(KeyCode::Esc);
     assert!(names(&state).1.is_some());

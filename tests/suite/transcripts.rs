@@ -1,8 +1,9 @@
 //! Transcripts of `Run::step`: the inputs and outputs for every recording and every hostile stream.
 //!
-//! A transcript is the safety net of a restructuring. The test plays a stream on virtual time, as the daemon would read
-//! it, and hashes the outputs of each step. The hashes cover the data that leaves the process (OTLP messages and JSON),
-//! and no type names or `Debug` texts, so they survive a rename and reveal a change of behaviour.
+//! Transcripts reveal unintended changes of behaviour, for example during a restructuring. The test plays a stream on
+//! virtual time, as the daemon would read it, and hashes the outputs of each step. The hashes cover the data that
+//! leaves the process (OTLP messages and JSON), and no type names or `Debug` texts, so they survive a rename and reveal
+//! a change of behaviour.
 //!
 //! `tests/transcripts.txt` has one block per stream. Each of its lines covers up to [`BLOCK`] collections and
 //! suspensions, with the number of inputs of each kind, the number of outputs, and a hash of all outputs so far. The
@@ -19,23 +20,23 @@ use base::run_key::RunKey;
 use base::time::{Moment, TimeBase, Wall};
 use clr_gc::gc::Outcome;
 use clr_gc::stream::ProcessKey;
-use gc_rules::incident::IncidentSubject;
-use gc_rules::rule_set::RuleSet;
 use gc_telemetry::anomaly::log_record;
 use gc_telemetry::incident::incident_record;
 use gc_telemetry::notice::Notices;
 use gc_telemetry::options::Temporality;
 use gcwatch::pipeline::replay::{Player, complete_at};
+use incidents::IncidentSubject;
 use processes::{Identity, StreamProgress};
 use prost::Message as _;
+use rule_engine::rule_set::RuleSet;
 use rule_language::load::{load, shipped};
-use run::{At, Attachment, Input, Output, Run};
+use run::{Attachment, Input, InputTime, Output, Run};
 use test_support::{golden, recordings};
 
 /// Number of collections and suspensions that one line covers.
 const BLOCK: usize = 50;
 
-/// Maximum number of ticks between two collections; longer gaps are shortened to it.
+/// Maximum number of ticks between two collections; in a longer gap, the clock skips the rest.
 const MAX_TICKS: u64 = 120;
 
 const SECOND: u64 = 1_000_000_000;
@@ -74,12 +75,12 @@ struct Transcript {
 
 impl Transcript {
     fn new(key: ProcessKey, base: TimeBase, rules: &Arc<RuleSet>) -> Self {
-        // Trace ids are random and part of the outputs.
+        // Use a fixed seed, because trace ids are random and part of the outputs.
         fastrand::seed(7);
         let pid = key.pid.and_then(|pid| u32::try_from(pid).ok()).unwrap_or(0);
         let key = RunKey { pid, start_time: 1 };
         let start = base.moment(0);
-        let at = At {
+        let at = InputTime {
             now: start,
             wall: Wall::UNIX,
         };
@@ -105,7 +106,7 @@ impl Transcript {
 
     fn step(&mut self, kind: &'static str, input: Input) {
         *self.inputs.entry(kind).or_default() += 1;
-        let at = At {
+        let at = InputTime {
             now: self.now,
             wall: Wall::UNIX,
         };
@@ -236,7 +237,7 @@ fn transcript_of(path: &Path, rules: &Arc<RuleSet>) -> String {
         .flatten()
         .and_then(|header| header.unix_ns_of_offset(0));
     let base = TimeBase::at(base.unwrap_or(0));
-    // A hostile stream may end in an error; outcomes before the error were reported.
+    // A hostile stream can end in an error; outcomes before the error were reported.
     while let Ok(Some((key, outcome))) = player.next_outcome() {
         let place = processes.iter().position(|(known, _)| *known == key);
         let place = place.unwrap_or_else(|| {

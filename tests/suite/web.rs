@@ -1,4 +1,4 @@
-//! The daemon's own listener, asked over a real socket.
+//! The listener of the daemon, over a real socket.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -14,7 +14,7 @@ use gc_telemetry::options::{Aggregate, MetricOptions};
 use gc_telemetry::prometheus::{Format, exposition};
 use gc_telemetry::value::text;
 use gcwatch::daemon::Services;
-use gcwatch::pipeline::replay::Stage;
+use gcwatch::pipeline::replay::ReplayFeeds;
 use gcwatch::pipeline::{Clock, PipelineSettings};
 use opentelemetry_proto::tonic::metrics::v1::Metric;
 use opentelemetry_proto::tonic::resource::v1::Resource;
@@ -47,7 +47,7 @@ pub(crate) fn options() -> Options {
     }
 }
 
-/// The status, the head in lower case and the body of the answer to a request with more headers.
+/// Sends a request with additional headers. Returns the status, the head in lower case and the body of the answer.
 async fn asked(mut stream: impl AsyncRead + AsyncWrite + Unpin, path: &str, headers: &str) -> (u16, String, Vec<u8>) {
     let request = format!("GET {path} HTTP/1.1\r\nHost: localhost\r\n{headers}Connection: close\r\n\r\n");
     stream.write_all(request.as_bytes()).await.unwrap();
@@ -66,22 +66,23 @@ async fn get(address: SocketAddr, path: &str, accept: &str) -> (u16, String, Str
     (status, head, String::from_utf8(body).unwrap())
 }
 
-/// Services that have replayed a recording, whose process still runs.
-pub(crate) async fn services_with(name: &str) -> (Services, SocketAddr, Stage) {
+/// Returns services that have replayed a recording. The process of the recording is still running.
+pub(crate) async fn services_with(name: &str) -> (Services, SocketAddr, ReplayFeeds) {
     services_of(&options(), name).await
 }
 
-pub(crate) async fn services_of(options: &Options, name: &str) -> (Services, SocketAddr, Stage) {
+pub(crate) async fn services_of(options: &Options, name: &str) -> (Services, SocketAddr, ReplayFeeds) {
     let services = Services::open(options).await.unwrap();
     let stage = stage(&services.pipeline, name, "checkout");
     let address = services.address().unwrap();
     (services, address, stage)
 }
 
-/// Scenario: a scraper asks for each format while a process is read.
-/// Guarantee: the right content type, the process's counter with its real value, and the daemon's own metrics.
+/// Scenario: a scraper requests each format while a process is read.
+/// Guarantee: the answer has the right content type, the counter of the process with its real value, and the daemon's
+/// own metrics.
 #[tokio::test]
-async fn metrics_are_given_in_both_formats() {
+async fn metrics_are_served_in_both_formats() {
     let (services, address, stage) = services_with("net10-steady").await;
     let (status, head, body) = get(address, "/metrics", "*/*").await;
     assert_eq!(status, 200);
@@ -99,14 +100,14 @@ async fn metrics_are_given_in_both_formats() {
     let (_, head, open) = get(address, "/metrics", "application/openmetrics-text;version=1.0.0").await;
     assert!(head.contains("content-type: application/openmetrics-text"), "{head}");
     assert!(open.ends_with("# EOF\n"), "{open}");
-    assert!(open.contains("# {trace_id="), "no exemplar points at a span");
+    assert!(open.contains("# {trace_id="), "an exemplar refers to a span");
     stage.end();
     let (_, _, after) = get(address, "/metrics", "*/*").await;
     assert!(!after.contains("checkout"), "its series end with the process");
     services.close().await;
 }
 
-/// Lines of a text of metrics that are series of the service `checkout`, sorted.
+/// Returns the lines of a metrics text that are series of the service `checkout`, sorted.
 fn series_of_service(text: &str) -> Vec<&str> {
     let mut lines: Vec<&str> = text
         .lines()
@@ -116,12 +117,12 @@ fn series_of_service(text: &str) -> Vec<&str> {
     lines
 }
 
-/// Scenario: two processes of a service with `metrics.aggregate: service`; a scraper and an OTLP receiver get the
-/// metrics; then one process ends, then the other.
-/// Guarantee: both get the same series, which are those of one instance. The end of a process changes no counter, and
-/// the series end with the last process.
+/// Scenario: a service with `metrics.aggregate: service` has two processes. A scraper and an OTLP receiver get the
+/// metrics; then one process exits, then the other.
+/// Guarantee: the scraper and the receiver get the same series, with the service as a single instance. The exit of a
+/// process changes no counter, and the series end with the last process.
 #[tokio::test]
-async fn scrape_and_receiver_get_the_same_series_of_a_service() {
+async fn scraper_and_receiver_get_same_service_series() {
     let mut receiver = Receiver::start().await;
     let metrics = MetricOptions {
         aggregate: Aggregate::Service,
@@ -199,9 +200,9 @@ async fn scrape_and_receiver_get_the_same_series_of_a_service() {
 }
 
 /// Scenario: `gcwatch top` reads the records of this daemon.
-/// Guarantee: what it draws is what they say: every name that it knows is one of theirs.
+/// Guarantee: the fields that `top` draws exist in the records, and `top` reads their values.
 #[tokio::test]
-async fn the_records_are_those_that_top_reads() {
+async fn records_have_fields_of_top() {
     let (services, address, stage) = services_with("net10-steady").await;
     let overview = get(address, "/api/v1/overview", "*/*").await.2;
     let pid = serde_json::from_str::<Value>(&overview).unwrap()["processes"][0]["pid"].clone();
@@ -211,7 +212,7 @@ async fn the_records_are_those_that_top_reads() {
         serde_json::from_str::<top::Overview>(&overview).unwrap(),
         serde_json::from_str::<top::Process>(&process).unwrap()
     );
-    // All of these are known of a process that was read.
+    // These fields are known for a process that was read.
     for name in [
         "stopped_share",
         "longest_ns",
@@ -232,8 +233,8 @@ async fn the_records_are_those_that_top_reads() {
     services.close().await;
 }
 
-/// Scenario: a scraper that accepts gzip asks for the metrics, and for health.
-/// Guarantee: the metrics are the same text, in a fraction of the bytes; what is small is not compressed.
+/// Scenario: a scraper that accepts gzip requests the metrics and the health check.
+/// Guarantee: the compressed metrics have less than a fifth of the bytes; small answers are not compressed.
 #[tokio::test]
 async fn answers_are_compressed() {
     let (services, address, stage) = services_with("net10-steady").await;
@@ -255,11 +256,12 @@ async fn answers_are_compressed() {
     services.close().await;
 }
 
-/// Scenario: a listener with a certificate, a token and a user; the token, the user, a liar and nobody ask.
-/// Guarantee: over TLS the first two are served everything; the others are asked to log in, with how, but health is
-/// reported to all. Without TLS nothing is served on that port.
+/// Scenario: a listener has a certificate, a token and a user. Clients with the token, with the user, with a wrong
+/// token and without a login send requests.
+/// Guarantee: over TLS, the first two clients get every answer. The others get status 401 with the login methods, but
+/// can read the health checks. Without TLS, the port serves nothing.
 #[tokio::test]
-async fn who_logs_in_is_served_over_tls() {
+async fn login_over_tls_grants_access() {
     let folder = tempfile::TempDir::new().unwrap();
     let made = rcgen::generate_simple_self_signed(["localhost".to_owned()]).unwrap();
     let (certificate, key) = (folder.path().join("tls.crt"), folder.path().join("tls.key"));
@@ -290,7 +292,7 @@ async fn who_logs_in_is_served_over_tls() {
     };
     for known in [
         "Authorization: Bearer 0123456789abcdef\r\n",
-        // ann:correct horse
+        // The login `ann:correct horse` in base64.
         "Authorization: Basic YW5uOmNvcnJlY3QgaG9yc2U=\r\n",
     ] {
         let (status, head, body) = ask("/metrics", known).await;
@@ -336,9 +338,9 @@ rules:
     source: a test
 ";
 
-/// Scenario: a rule of a file fires on a process; then the process ends.
-/// Guarantee: the alert is in the API, on the page (as text), and in /metrics, and the rule says on which process it
-/// fires; with the process it goes.
+/// Scenario: a rule from a file fires on a process; then the process ends.
+/// Guarantee: the alert is in the API and in /metrics, and the rule names the process on which it fires. The static
+/// page does not contain texts of rules. The alert ends with the process.
 #[tokio::test]
 async fn alerts_and_rules_are_shown() {
     let folder = tempfile::TempDir::new().unwrap();
@@ -354,7 +356,7 @@ async fn alerts_and_rules_are_shown() {
         (&"test.full".into(), &"critical".into())
     );
     assert_eq!(alert["service_name"], "checkout");
-    assert_eq!(alert["group"], Value::Null, "unknown is null, not left out");
+    assert_eq!(alert["group"], Value::Null, "unknown values are null, not omitted");
     let rules = json(address, "/api/v1/rules").await;
     assert_eq!(
         (&rules["health"], &rules["errors"]),
@@ -399,10 +401,11 @@ async fn alerts_and_rules_are_shown() {
     services.close().await;
 }
 
-/// Scenario: the API is asked for the targets and for the last collections of one process.
-/// Guarantee: JSON with the contract's names; newest first, no more than asked for, nothing of another process.
+/// Scenario: a client requests the targets and the last collections of one process from the API.
+/// Guarantee: the answer is JSON with the names of the contract: newest first, at most the requested number, and no
+/// data of another process.
 #[tokio::test]
-async fn the_api_reports_targets_and_collections() {
+async fn api_reports_targets_and_collections() {
     let (services, address, stage) = services_with("svc8-workstation").await;
     let (status, head, body) = get(address, "/api/v1/targets", "*/*").await;
     assert_eq!(status, 200);
@@ -412,7 +415,7 @@ async fn the_api_reports_targets_and_collections() {
     assert_eq!(target["state"], "attached");
     assert_eq!(target["service_name"], "checkout");
     assert_eq!(target["collections"], 93);
-    assert_eq!(target["runtime"], Value::Null, "unknown is null, not left out");
+    assert_eq!(target["runtime"], Value::Null, "unknown values are null, not omitted");
 
     let pid = target["pid"].as_u64().unwrap();
     let (_, _, body) = get(address, &format!("/api/v1/gcs?pid={pid}&limit=3"), "*/*").await;
@@ -430,9 +433,9 @@ async fn the_api_reports_targets_and_collections() {
     services.close().await;
 }
 
-/// Scenario: a process whose name is a piece of a page and of a metric's line.
-/// Guarantee: nothing of it is in the page, which is the same for all; records have it as a string of JSON. That the
-/// page shows it as text is tested in a browser (`tests/page`).
+/// Scenario: the name of a process looks like HTML and like a line of metrics.
+/// Guarantee: the page, which is the same for all processes, does not contain the name; records contain it as a JSON
+/// string. A test in a browser checks that the page shows it as text (`tests/page`).
 #[tokio::test]
 async fn names_are_shown_as_text() {
     let services = Services::open(&options()).await.unwrap();
@@ -460,7 +463,7 @@ async fn names_are_shown_as_text() {
             .unwrap()
             .contains("targets.exclude")
     );
-    assert_eq!(record["process"]["minute"], Value::Null, "unknown is null");
+    assert_eq!(record["process"]["minute"], Value::Null, "unknown values are null");
     services.close().await;
 }
 
@@ -471,7 +474,7 @@ pub(crate) async fn json(address: SocketAddr, path: &str) -> Value {
     serde_json::from_str(&body).unwrap()
 }
 
-/// The document with every object closed: a field that it does not describe is an error.
+/// Closes every object of the document, so that a field that the document does not describe is an error.
 fn closed(mut document: Value) -> Value {
     fn close(value: &mut Value) {
         if let Some(fields) = value.as_object_mut() {
@@ -487,11 +490,11 @@ fn closed(mut document: Value) -> Value {
     document
 }
 
-/// Scenario: every path of the API whose answer is JSON, with a process that replayed a recording and a rule that fires
-/// on it.
-/// Guarantee: each answer is what `/api/v1/openapi.json` says: every field is described, has its type, and is there.
+/// Scenario: every API path with a JSON answer is requested, with a process that replayed a recording and a rule that
+/// fires on it.
+/// Guarantee: each answer matches `/api/v1/openapi.json`: every field is described, has its type, and is present.
 #[tokio::test]
-async fn answers_are_what_the_document_says() {
+async fn answers_match_document() {
     let folder = tempfile::TempDir::new().unwrap();
     std::fs::write(folder.path().join("a.yaml"), RULES).unwrap();
     let mut options = options();
@@ -509,7 +512,7 @@ async fn answers_are_what_the_document_says() {
     let mut held = 0;
     for (path, described) in document["paths"].as_object().unwrap() {
         let content = &described["get"]["responses"]["200"]["content"];
-        // Recordings are kept where there is a directory for them, and requests where they are observed; not here.
+        // Skip the paths of evidence, because this test has neither recordings nor observed requests.
         if content.get("application/json").is_none() || path.starts_with("/api/v1/evidence/") {
             continue;
         }
@@ -531,7 +534,7 @@ async fn answers_are_what_the_document_says() {
         held += 1;
     }
     assert_eq!(held, 11);
-    // What this process does not show, an answer with a wrong type does: the check can fail.
+    // An answer with a wrong type is invalid, so the check can fail.
     let overview = "http://localhost/api.json#/components/schemas/ProcessRow";
     let overview = compiler.compile(overview, &mut schemas).unwrap();
     assert!(schemas.validate(&serde_json::json!({ "pid": "1" }), overview).is_err());
@@ -539,12 +542,12 @@ async fn answers_are_what_the_document_says() {
     services.close().await;
 }
 
-/// Scenario: a process that replayed a recording of 93 collections is asked for: its row, itself, one of its
+/// Scenario: a process replayed a recording of 93 collections. A client requests its row, its record, and two of its
 /// collections.
-/// Guarantee: sums are those of `gcwatch analyze` of the same recording; columns are of the same length; a collection
-/// that is kept is there in full, with its neighbours; one that is not is brief.
+/// Guarantee: the sums match `gcwatch analyze` of the same recording, and columns have the same length. A recent
+/// collection is returned completely, with its predecessor; an older collection is returned as one line.
 #[tokio::test]
-async fn a_process_has_its_history() {
+async fn process_has_its_history() {
     let mut options = options();
     let dashboard = "https://grafana.example/d/x?var-service={service}";
     options.web.grafana_url = Some(dashboard.to_owned());
@@ -570,7 +573,7 @@ async fn a_process_has_its_history() {
         .map(|kind| sum(&history["collections"][kind]))
         .sum();
     assert_eq!(counted, totals.count);
-    // On disk as well, in longer places, and only once where the memory has it, too.
+    // The history on disk has longer buckets. Data that is also in memory counts only once.
     assert!(record["kept_from_ms"].is_null());
     services.pipeline.keep_history(Moment::FIRST, true);
     let long = json(address, &format!("/api/v1/processes/{pid}/history?hours=2")).await;
@@ -636,10 +639,10 @@ async fn a_process_has_its_history() {
     services.close().await;
 }
 
-/// Scenario: paths, pids and numbers that there are not, and parameters that are no numbers.
-/// Guarantee: 404 or 400, with what is wrong and what to do as JSON; a person's browser gets the page.
+/// Scenario: requests have unknown paths, pids and numbers, and parameters that are not numbers.
+/// Guarantee: the status is 404 or 400, with the problem and the remedy as JSON; a browser gets the page.
 #[tokio::test]
-async fn refusals_say_what_to_do() {
+async fn refusals_contain_remedy() {
     let (services, address, stage) = services_with("net10-steady").await;
     let pid = json(address, "/api/v1/processes").await["processes"][0]["pid"].clone();
     for (path, status, word) in [
@@ -676,10 +679,10 @@ async fn refusals_say_what_to_do() {
     services.close().await;
 }
 
-/// Scenario: health is asked before the daemon is ready, and when it is.
-/// Guarantee: alive in both cases, ready only when it is.
+/// Scenario: the health checks are requested before and after the daemon is ready.
+/// Guarantee: the daemon is alive in both cases, and ready only in the second.
 #[tokio::test]
-async fn alive_is_not_ready() {
+async fn daemon_is_alive_before_ready() {
     let services = Services::open(&options()).await.unwrap();
     let address = services.address().unwrap();
     assert_eq!(get(address, "/livez", "*/*").await.0, 200);
@@ -689,9 +692,9 @@ async fn alive_is_not_ready() {
     services.close().await;
 }
 
-/// Scenario: a daemon has incidents of a recorded process; `gcwatch incidents` asks it for all of them, for one by the
-/// start of its id, for those of another process and for an id that it does not know; then nothing listens there.
-/// Guarantee: the records are those of `/api/v1/incidents`; an unknown id and a missing daemon are errors that say so.
+/// Scenario: a daemon has incidents of a recorded process. `gcwatch incidents` requests all incidents, one by the start
+/// of its id, the incidents of another process, and an unknown id; then the daemon is stopped.
+/// Guarantee: the records match `/api/v1/incidents`; an unknown id and a missing daemon are errors.
 #[tokio::test(flavor = "multi_thread")]
 async fn incidents_of_daemon_are_listed() {
     let options = Options {

@@ -1,8 +1,12 @@
-// clinic.dll: a web service (ASP.NET Core) that is healthy or sick in one way, with its own clients.
+// clinic.dll: a web service (ASP.NET Core) that is healthy or faulty in one way, and its own clients.
 //
-// CKIND: the kind (below); CRATE: requests a second (60); CSECS: ends itself after so many seconds (0: when its input ends);
-// CWARM: seconds of plain service before the kind begins (5). Prints `ready PORT` when it listens and `begins KIND` with
-// CLOCK_MONOTONIC in ns when the kind begins; that is the event from which the delay of an alert counts.
+//   CKIND   kind of the service (see Kinds)
+//   CRATE   requests per second, default 60
+//   CSECS   seconds until the service exits by itself, default 0: the service exits when its standard input ends
+//   CWARM   seconds of plain service before the kind starts, default 5
+//
+// The service prints `ready ADDRESS` when it listens, and `begins KIND TIME` when the kind starts. TIME is CLOCK_MONOTONIC
+// in nanoseconds; the harness counts the delay of an alert from this time.
 using System;
 using System.Buffers;
 using System.Collections.Concurrent;
@@ -69,7 +73,7 @@ static class Clinic
         if (seconds > 0) Thread.Sleep(TimeSpan.FromSeconds(seconds));
         else while (Console.In.Read() >= 0) { }
         ended = true;
-        // Whatever the kind holds up (a finalizer, a wedged thread) does not hold up the end.
+        // The process kills itself, because a blocked finalizer or thread of the kind could otherwise delay the exit.
         Process.GetCurrentProcess().Kill();
         return 0;
     }
@@ -94,7 +98,7 @@ static class Clinic
         catch (OutOfMemoryException) { }
     }
 
-    /// Requests at a steady rate, eight at once at most.
+    /// Sends requests at a steady rate, at most eight at the same time.
     static async Task Clients(string address)
     {
         var http = new HttpClient();
@@ -125,13 +129,13 @@ static class Clinic
     static double Factor()
     {
         if (kind == "ramp" && begun) return 1 + since.Elapsed.TotalSeconds / 60;
-        // A step every 40 s: up three times, then down three times.
+        // The rate changes every 40 s: three steps up, then three steps down.
         if (kind == "steps" && begun) return 1 + 1.5 * (3 - Math.Abs((int)(since.Elapsed.TotalSeconds / 40) % 7 - 3));
         if (kind == "waves" && begun) return ((long)since.Elapsed.TotalSeconds / 20) % 2 == 0 ? 3 : 0.3;
         return 1;
     }
 
-    // What one request of an ordinary service leaves behind: some strings, lists, a body.
+    // Allocates what a request of an ordinary service allocates: strings, lists and a body.
     static object Json(int items)
     {
         var text = new StringBuilder();
@@ -147,7 +151,7 @@ static class Clinic
         return Encoding.UTF8.GetBytes(text.ToString());
     }
 
-    // ---- what is kept -------------------------------------------------------------------------------------------
+    // ---- kept objects -------------------------------------------------------------------------------------------
 
     static readonly ConcurrentQueue<object> kept = new ConcurrentQueue<object>();
     static readonly List<GCHandle> handles = new List<GCHandle>();
@@ -189,7 +193,7 @@ static class Clinic
 
     static void Drop(int most) { object gone; while (kept.Count > most && kept.TryDequeue(out gone)) { } }
 
-    /// Calls `what` so many times a second until the end.
+    /// Calls `what` `hertz` times per second until the service exits.
     static void Every(double hertz, Action what)
     {
         var clock = Stopwatch.StartNew();
@@ -207,7 +211,7 @@ static class Clinic
         for (; bytes > 0; bytes -= each) { var piece = new byte[each - 24]; piece[0] = 1; }
     }
 
-    /// Reads `megabytes` of objects within `seconds`, with garbage of the same size.
+    /// Keeps `megabytes` of new objects, created within `seconds`, and creates garbage of the same size.
     static void Fill(double seconds, int megabytes)
     {
         var clock = Stopwatch.StartNew();
@@ -251,37 +255,37 @@ static class Clinic
         kinds.Add("idle");
         kinds.Add("ramp", () => Json(200));
         kinds.Add("waves", () => Json(400));
-        // A cache with an end: grows for a minute or so, then stays.
+        // A bounded cache: it grows for about one minute, and then keeps its size.
         kinds.Add("cache", () => { cache[random.Value.Next(40000)] = new byte[1500]; });
         // Sessions that live for ten seconds, at a moderate rate.
         kinds.Add("sessions", () => { Keep(20000); Drop(6000); });
         kinds.Add("pool", () => { var buffer = ArrayPool<byte>.Shared.Rent(300000); buffer[0] = 1; Json(50); ArrayPool<byte>.Shared.Return(buffer); });
-        // Loads what it needs, and is quiet afterwards.
+        // Loads its data, and is quiet afterwards.
         kinds.Add("startup", null, () => { old = Live(120); }, true);
-        // One collection asked for after the start, as some services do.
+        // Requests one collection after the start, as some services do.
         kinds.Add("once", null, () => { Allocate(20000000, 4000); GC.Collect(); });
-        // A batch of forty seconds that allocates as fast as two thirds of a core can.
+        // A batch of forty seconds that allocates at two thirds of the speed of a core.
         kinds.Add("batch", null, () => { var clock = Stopwatch.StartNew(); while (clock.Elapsed.TotalSeconds < 40) { for (var each = 0; each < 8; each++) Json(400); Thread.Sleep(3); } });
         kinds.Add("finalized", () => { for (var each = 0; each < 30; each++) new Quick(); });
         kinds.Add("live", () => Json(100), () => { old = Live(250); }, true);
-        // A report now and then: 20 MB in one piece.
+        // A report of 20 MB in one array every 20 s.
         kinds.Add("reports", null, () => Every(0.05, () => { var report = new byte[20000000]; for (var at = 0; at < report.Length; at += 4096) report[at] = 1; }));
         kinds.Add("reload", null, () => Every(1 / 45.0, () => { old = Live(60); }));
-        // Reads its data for two minutes, 250 MB of small objects, and serves with it afterwards.
+        // Reads 250 MB of small objects for two minutes, and serves requests with this data afterwards.
         kinds.Add("warmup", () => Json(100), () => Fill(120, 250), true);
         kinds.Add("steps", () => { Keep(20000); Drop(8000); Json(100); });
         // Idle, then a batch of 75 s that keeps 350 MB of results until its end, then idle again.
         kinds.Add("nightly", null, () => { Thread.Sleep(60000); var clock = Stopwatch.StartNew(); while (clock.Elapsed.TotalSeconds < 75) { Keep(120000); Json(200); Thread.Sleep(25); } Drop(0); });
         // A cache of 250 MB that is full after four minutes, and evicts its oldest entries afterwards.
         kinds.Add("bounded", () => Json(100), () => Every(20, () => { Keep(250000000 / 240 / 20); Drop(250000000 / 2048); }));
-        // ---- sick -----------------------------------------------------------------------------------------------
+        // ---- faulty ---------------------------------------------------------------------------------------------
         kinds.Add("leak", null, () => Every(20, () => Keep(50000)));              // 1 MB/s
         kinds.Add("leakfast", null, () => Every(20, () => Keep(250000)));         // 5 MB/s
         kinds.Add("leakevents", () => { Changed += new Subscriber().On; });
         kinds.Add("leaklarge", null, () => Every(10, () => kept.Enqueue(new byte[300000])));  // 3 MB/s in large objects
         kinds.Add("leakhandles", () => { for (var each = 0; each < 20; each++) handles.Add(GCHandle.Alloc(new object())); });
         kinds.Add("leaknative", null, () => Every(10, () => { for (var each = 0; each < 5; each++) memset(malloc((IntPtr)100000), 1, (IntPtr)100000); }));
-        kinds.Add("collect", () => { if (random.Value.Next(6) == 0) GC.Collect(); });         // ten a second
+        kinds.Add("collect", () => { if (random.Value.Next(6) == 0) GC.Collect(); });         // ten per second
         kinds.Add("collectslow", null, () => { old = Live(150); Every(0.3, GC.Collect); });   // a long one every three seconds
         kinds.Add("aggressive", null, () => Every(1, () => GC.Collect(2, (GCCollectionMode)3, true, true)));
         kinds.Add("pressure", null, () => Every(20, () => { GC.AddMemoryPressure(50000000); GC.RemoveMemoryPressure(50000000); }));
@@ -311,14 +315,14 @@ static class Clinic
         });
         kinds.Add("lowlatency", () => { Keep(20000); Drop(40000); }, () => { GCSettings.LatencyMode = GCLatencyMode.SustainedLowLatency; GCSettings.LatencyMode = GCLatencyMode.LowLatency; });
         kinds.Add("churn", () => Json(300), () => { for (var each = 0; each < 2; each++) new Thread(() => { while (!ended) Json(500); }) { IsBackground = true }.Start(); });
-        // To the limit (GCHeapHardLimit), with small and with large objects.
+        // Fill the heap to its limit (GCHeapHardLimit), with small and with large objects.
         kinds.Add("full", null, () => Every(20, () => Keep(150000)));
         kinds.Add("fulllarge", null, () => Every(20, () => kept.Enqueue(new byte[150000])));
         kinds.Add("nearlimit", () => Json(200), () => { var goal = (long)(GC.GetGCMemoryInfo().TotalAvailableMemoryBytes * 0.86); while (GC.GetTotalMemory(false) < goal) Keep(200000); Every(30, () => Allocate(1000000, 4000)); });
         return kinds;
     }
 
-    // Large objects of growing sizes, of which every fourth stays: no hole fits the next one.
+    // Allocates large objects of growing sizes and keeps every fourth object, so that no hole is large enough for the next.
     static void LargeHoles()
     {
         var stay = new List<byte[]>();

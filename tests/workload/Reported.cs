@@ -1,5 +1,5 @@
-// Programs after public bug reports, each the smallest that shows what was reported: `CASE` names it, `SECS` ends it. cases.yaml
-// says what is right to say of each.
+// Programs based on public bug reports, each as small as possible. `CASE` selects the program, and `SECS` is the number of
+// seconds until it exits. tests/labelled/cases.yaml has the right verdict on each program.
 using System;
 using System.Buffers;
 using System.Collections.Generic;
@@ -49,7 +49,7 @@ static class Program {
 
 static class BurstOfMessages { internal static void Run() { Thread.Sleep(4000); for (int i = 0; i < 8; i++) GC.Collect(); Thread.Sleep(60000); } }
 
-// One large array of references, all written again with a young object before every young collection.
+// One large array of references. Before each young collection, the program writes a new young object to every element.
 static class CardMarking {
   internal static void Run() {
     int secs = int.Parse(Environment.GetEnvironmentVariable("SECS") ?? "120"); int n = int.Parse(Environment.GetEnvironmentVariable("REFS") ?? "30000000");
@@ -67,7 +67,8 @@ static class EmergencyLedger { static List<byte[]> keep = new List<byte[]>();
     Thread.Sleep(40000); try { for (int i = 0; i < 20000; i++) { keep.Add(new byte[13000]); if (i % 40 == 0) Thread.Sleep(8); } } catch (OutOfMemoryException) { keep = null; Console.WriteLine("oom"); }
     Thread.Sleep(30000); } }
 
-// An ordinary service: 60 MB live, some MB/s of garbage, a cache that turns over slowly. (For limits and settings around it.)
+// An ordinary service with 60 MB of live objects, some MB/s of garbage and a cache that slowly replaces its entries. The
+// cases run this service with different limits and settings.
 static class Ordinary {
   internal static void Run() {
     int secs = int.Parse(Environment.GetEnvironmentVariable("SECS") ?? "120"); int live = int.Parse(Environment.GetEnvironmentVariable("LIVE_MB") ?? "60"), rate = int.Parse(Environment.GetEnvironmentVariable("RATE_MB") ?? "30"), threads = int.Parse(Environment.GetEnvironmentVariable("WORKERS") ?? "1"); var sw = Stopwatch.StartNew(); int n = live * 1000 / threads;
@@ -77,7 +78,7 @@ static class Ordinary {
   }
 }
 
-// Linked cancellation tokens of a shared, long-lived source that nobody disposes of.
+// Linked cancellation tokens of a shared, long-lived source, which the program never disposes of.
 static class LinkedTokens {
   internal static void Run() {
     int secs = int.Parse(Environment.GetEnvironmentVariable("SECS") ?? "660"); var app = new CancellationTokenSource(); var sw = Stopwatch.StartNew(); long n = 0; int each = int.Parse(Environment.GetEnvironmentVariable("EACH") ?? "12");
@@ -89,7 +90,7 @@ static class LinkedTokens {
   }
 }
 
-// Images of 1 MB, 20 of them alive at a time, 150 MB/s through the large object heap, in a container of 340 MB: no request ever fails.
+// Images of 1 MB in the large object heap, 20 of them live at a time, 150 MB/s, in a container of 340 MB. No request fails.
 static class LohChurnLimit {
   internal static void Run() {
     int secs = int.Parse(Environment.GetEnvironmentVariable("SECS") ?? "120"), mb = int.Parse(Environment.GetEnvironmentVariable("BUF_KB") ?? "1024"); var sw = Stopwatch.StartNew(); int oom = 0, ok = 0; var live = new Queue<byte[]>();
@@ -98,7 +99,7 @@ static class LohChurnLimit {
   }
 }
 
-// Three thousand threads that sleep in a shallow stack (one thread for each connection), beside ordinary work.
+// Three thousand threads that sleep with a shallow stack (one thread per connection), next to ordinary work.
 static class ManyThreads {
   static void Wait(ManualResetEventSlim e, int d) { if (d > 0) { Wait(e, d - 1); GC.KeepAlive(d); } else e.Wait(); }
   internal static void Run() {
@@ -110,7 +111,7 @@ static class ManyThreads {
   }
 }
 
-// A small managed heap beside a native library that fills most of the container (model files, image buffers).
+// A small managed heap next to a native library that fills most of the container (model files, image buffers).
 static class NativeLoad {
   internal static void Run() {
     int secs = int.Parse(Environment.GetEnvironmentVariable("SECS") ?? "120"), mb = int.Parse(Environment.GetEnvironmentVariable("NATIVE_MB") ?? "320"); var sw = Stopwatch.StartNew(); var rnd = new Random(1); int n = 20000; var cache = new byte[n][];
@@ -120,7 +121,7 @@ static class NativeLoad {
   }
 }
 
-// A first-in-first-out cache of 80 KB blocks that fills its heap's hard limit almost to the brim, 100 MB/s through it.
+// A first-in-first-out cache of 80 KB blocks with a throughput of 100 MB/s. It fills the heap almost to its hard limit.
 static class NearLimitBlocks {
   internal static void Run() {
     int secs = int.Parse(Environment.GetEnvironmentVariable("SECS") ?? "120"); int mb = int.Parse(Environment.GetEnvironmentVariable("LIVE_MB") ?? "172"); var sw = Stopwatch.StartNew(); int oom = 0; long n = 0;
@@ -133,7 +134,7 @@ static class NearLimitBlocks {
   }
 }
 
-// Receive buffers that are pinned for each of many idle connections, made between ordinary garbage, under a hard limit.
+// Pinned receive buffers of many idle connections, allocated between ordinary garbage, under a hard limit.
 static class PinnedHoles {
   internal static void Run() {
     int secs = int.Parse(Environment.GetEnvironmentVariable("SECS") ?? "150"); var sw = Stopwatch.StartNew(); var pins = new List<GCHandle>(); var junk = new List<byte[]>(); int oom = 0;
@@ -145,7 +146,7 @@ static class PinnedHoles {
   }
 }
 
-// A burst of requests needs 700 MB for some seconds; afterwards the process serves almost nothing.
+// A burst of requests needs 700 MB for some seconds. Afterwards, the process serves almost no requests.
 static class SpikeThenIdle {
   internal static void Run() {
     int secs = int.Parse(Environment.GetEnvironmentVariable("SECS") ?? "420"); var sw = Stopwatch.StartNew(); long x = 0;
@@ -160,7 +161,7 @@ static class SpikeThenIdle {
   }
 }
 
-// A service that reads its data at start (some objects with a finalizer die meanwhile) and then has nothing to do.
+// A service that reads its data at its start and is idle afterwards. While it reads, some objects with a finalizer die.
 static class StartupThenIdle {
   sealed class Handle { ~Handle() { } }
   internal static void Run() {
@@ -172,7 +173,7 @@ static class StartupThenIdle {
   }
 }
 
-// A retry policy that makes a Timer for each call, with a due time of an hour, and forgets it.
+// A retry policy that creates a Timer with a due time of one hour for each call, and never disposes of the Timer.
 static class TimerChurn {
   internal static void Run() {
     int secs = int.Parse(Environment.GetEnvironmentVariable("SECS") ?? "660"); var sw = Stopwatch.StartNew(); long n = 0;
@@ -181,7 +182,7 @@ static class TimerChurn {
   }
 }
 
-// A ConditionalWeakTable with many entries that stay, and ordinary garbage beside it.
+// A ConditionalWeakTable with many entries that stay, next to ordinary garbage.
 static class WeakTableQuiet {
   sealed class Extra { public object A, B; }
   internal static void Run() {
@@ -227,7 +228,8 @@ sealed class Node {
 }
 
 // The process has less address space than the machine has memory (ulimit -v, or a small range of regions). The live heap fills it. The
-// runtime reports no limit, collections for lack of space come in a row, and allocations fail. The program drops 5 % of its cache each time.
+// runtime reports no limit, collections for lack of space follow each other, and allocations fail. After each failure, the
+// program drops 5 % of its cache.
 static class AddressSpace {
   internal static void Run() {
     Say.Start(); var cache = new List<byte[]>(); int failed = 0, rate = Say.Num("RATE_MB", 20), percent = Say.Num("DROP", 5);
@@ -292,7 +294,8 @@ static class HelperBeside {
   }
 }
 
-// After 15 quiet seconds, a query keeps 20 MB/s until the hard limit of 400 MB. The program catches the failure, drops the result and serves on.
+// After 15 quiet seconds, a query keeps 20 MB/s until the hard limit of 400 MB. The program catches the failure, drops the
+// result and continues to serve requests.
 static class LateRush {
   internal static void Run() {
     Say.Start(); int from = Say.Num("FROM", 15), rate = Say.Num("RATE_MB", 20); var kept = new List<byte[]>(); bool over = false; long added = 0;
@@ -306,7 +309,7 @@ static class LateRush {
   }
 }
 
-// A dictionary of sessions that are never removed: 25 MiB per minute, between ordinary garbage.
+// A dictionary of sessions, which the program never removes: 25 MiB per minute, between ordinary garbage.
 static class LeakManaged {
   sealed class Session { internal string User; internal byte[] State; internal List<string> Log = new List<string>(); }
   internal static void Run() {
@@ -333,8 +336,8 @@ static class LowLatencyLeft {
   }
 }
 
-// A program looks for files that do not exist, each by another name. The kernel keeps an entry for each name, charges it to the container,
-// and reclaims it only when the container needs the room.
+// A program looks for files that do not exist, each under another name. The kernel keeps an entry for each name, charges
+// the entry to the container, and reclaims the entry only when the container needs the memory.
 static class MissingNames {
   internal static void Run() {
     Say.Start(); string folder = Path.Combine(Path.GetTempPath(), "missing-names"); Directory.CreateDirectory(folder); long n = 0; string tail = new string('n', 120);
@@ -412,7 +415,7 @@ static class TmpfsFiles {
   }
 }
 
-// A search service that reads its index for two minutes (small objects, some 450 MiB), then answers with it.
+// A search service that reads its index for two minutes (small objects, about 450 MiB), and then answers requests from it.
 static class WarmUpIndex {
   sealed class Doc { internal string Title; internal int[] Terms; internal Doc Next; }
   internal static void Run() {

@@ -1,15 +1,15 @@
-// A service that allocates at a steady pace, with one thing that makes its collections longer. tests/accounts/run compares it
-// with the same service without that thing.
+// A service that allocates at a steady rate, and has one kind of roots that makes its collections longer. tests/accounts/run
+// compares the service with the same service without these roots.
 //
-// ROOTS    none, stacks, handles, dependent, old
+// ROOTS    kind of roots: none, stacks, handles, dependent, old
 // N        threads of 60 frames, handles, table entries, or old slots that are written before each collection
-// OBJECT   bytes of an object that survives: up to 64 a node, else a node with an array
+// OBJECT   bytes of each surviving object: a node for at most 64 bytes, otherwise a node with an array
 // SURVIVE  KiB that survive each young collection
-// PLACE    stack, old, handle: what the survivors hang on
-// MBS      MB of garbage a second
-// SECS     how long it runs
+// PLACE    holder of the surviving objects: stack, old, handle
+// MBS      MB of garbage per second
+// SECS     seconds until the service exits
 //
-// Prints "ready" when the thing is there.
+// The service prints "ready" when the roots exist.
 using System;
 using System.Collections.Generic;
 using System.Diagnostics;
@@ -62,7 +62,7 @@ static class Roots {
     if (roots == "old") written = new object[n];
   }
 
-  // Slots of generation 2 that refer to a young object: each young collection looks through all of them.
+  // Slots of generation 2 that refer to a young object. Each young collection scans all of these slots.
   static void WriteOld() {
     if (written == null) return;
     var young = new Node();
@@ -80,7 +80,7 @@ static class Roots {
     int bytes = Number("OBJECT", 40), kib = Number("SURVIVE", 2048), mbs = Number("MBS", 50), secs = Number("SECS", 20);
     Prepare(roots, Number("N", 0));
     GC.Collect(); GC.Collect();
-    // Generation 0 has 16 MB. A tick is a millisecond; as many batches live as fit into SURVIVE.
+    // Generation 0 has 16 MB. A tick is one millisecond. The number of live batches is the number that fits into SURVIVE.
     long perTick = mbs * 1000L, ticksPerGc = (16L << 20) / perTick;
     int count = (int)Math.Max(1, kib * 1024L / (bytes <= 64 ? 40 : bytes + 64) / ticksPerGc);
     var onStack = new Node[place == "stack" ? (int)ticksPerGc : 0];

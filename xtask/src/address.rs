@@ -9,7 +9,7 @@ use serde_json::Value;
 
 use crate::cargo;
 
-/// The configured addresses. The placeholders under `.example` do not count.
+/// The configured addresses; `None` if an address is not set. The placeholders under `.example` do not count.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Addresses {
     /// URL of the repository page, without a trailing slash.
@@ -22,7 +22,7 @@ pub(crate) struct Addresses {
 
 impl Addresses {
     /// Reads the addresses of `Cargo.toml`. `GCWATCH_REPOSITORY`, `GCWATCH_REGISTRY` and `GCWATCH_PACKAGES` override
-    /// them.
+    /// these addresses.
     pub(crate) fn read(root: &Path) -> Result<Self> {
         let words = ["--no-deps", "--format-version", "1"];
         let metadata: Value = serde_json::from_slice(&cargo::run(root, "metadata", &words)?)?;

@@ -50,7 +50,8 @@ impl Files {
         self.files.values().map(|file| file.bytes.len()).sum()
     }
 
-    /// Builds a tar archive below the folder `top`, which is empty for none and `.` for names that start with `./`.
+    /// Builds a tar archive below the folder `top`. If `top` is empty, there is no such folder; if `top` is `.`, all
+    /// names start with `./`.
     pub(crate) fn tar(&self, top: &str, epoch: u64) -> Result<Vec<u8>> {
         let mut entries: BTreeMap<String, Option<&File>> = BTreeMap::new();
         let top = if top.is_empty() {
@@ -84,7 +85,7 @@ impl Files {
             header.set_entry_type(kind);
             header.set_mode(mode);
             header.set_size(bytes.len() as u64);
-            // The crate drops a leading `./`, which dpkg requires.
+            // Write the name directly, because the crate drops a leading `./`, which dpkg requires.
             let name = if file.is_none() { format!("{path}/") } else { path };
             let field = &mut header.as_old_mut().name;
             if name.len() < field.len() {

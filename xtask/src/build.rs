@@ -1,4 +1,4 @@
-//! The program, which is built or given.
+//! The gcwatch program of a release, which is built here or given as a file.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -17,7 +17,7 @@ pub(crate) enum Machine {
 impl Machine {
     pub(crate) const ALL: [Self; 2] = [Self::X86, Self::Arm];
 
-    /// Returns the architecture of this machine.
+    /// Returns the architecture of this machine, or `None` if no program is built for it.
     pub(crate) fn here() -> Option<Self> {
         Self::ALL
             .into_iter()
@@ -84,7 +84,8 @@ impl Program {
     }
 }
 
-/// Returns the architecture, and whether no segment names an interpreter.
+/// Returns the architecture, and whether no segment names an interpreter. Returns `None` if the bytes are not a 64-bit
+/// ELF program for a supported architecture.
 fn elf(bytes: &[u8]) -> Option<(Machine, bool)> {
     if !bytes.starts_with(b"\x7fELF\x02\x01") {
         return None;
@@ -105,8 +106,8 @@ fn elf(bytes: &[u8]) -> Option<(Machine, bool)> {
     Some((machine, is_static))
 }
 
-/// Builds the static programs that the toolchains of this machine support: for this machine, and cross-compiled for the
-/// other.
+/// Builds the static programs that the toolchains of this machine support: for the architecture of this machine, and
+/// cross-compiled for the other architecture.
 pub(crate) fn all(source: &Source, profile: &str) -> Result<Vec<Program>> {
     let installed = Command::new("rustup").args(["target", "list", "--installed"]).output();
     let installed = installed.map_or(String::new(), |output| {
@@ -143,6 +144,7 @@ struct Toolchain {
 
 impl Toolchain {
     /// Returns the first available toolchain: musl of this machine, a cross compiler, zig, or glibc for this machine.
+    /// Returns `None` if the machine can build no program for the architecture.
     fn find(machine: Machine, has: impl Fn(&str) -> bool, is_there: impl Fn(&str) -> bool) -> Option<Self> {
         let is_here = Some(machine) == Machine::here();
         let musl = format!("{}-unknown-linux-musl", machine.rust());
@@ -185,7 +187,8 @@ fn one(source: &Source, profile: &str, toolchain: &Toolchain) -> Result<Program>
         .context("neither CARGO_HOME nor HOME is set")?;
     let folder = std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| source.root.join("target"), PathBuf::from);
     let folder = std::path::absolute(folder)?;
-    // The program is the same in whichever folder it is built. The last matching prefix applies.
+    // Remap the paths of the folders, so that the program is the same in every build folder. If several prefixes match,
+    // the last one applies.
     let prefixes = [(home.as_str(), "/cargo"), (root.as_str(), "/gcwatch")];
     let mut flags: Vec<String> = prefixes
         .iter()
@@ -249,7 +252,8 @@ mod tests {
     use super::{Machine, Toolchain};
 
     /// Scenario: a machine has no extra tools, musl, a cross compiler, or only zig.
-    /// Guarantee: a program can always be built for this machine, and for another only if a tool can link for it.
+    /// Guarantee: a program can always be built for the architecture of this machine, and for the other architecture
+    /// only if a tool can link for it.
     #[test]
     fn first_available_toolchain_is_used() {
         let here = Machine::here().unwrap();

@@ -7,7 +7,7 @@ use crate::build::Program;
 use crate::source::Source;
 use crate::tree::{self, Documents};
 
-/// Path of the configuration file, which is kept if it was changed.
+/// Path of the configuration file. An update of a package keeps a file that a user has changed.
 pub(crate) const CONFIGURATION: &str = "etc/gcwatch/gcwatch.yaml";
 
 /// Builds the package for a program.
@@ -34,7 +34,7 @@ pub(crate) fn data(source: &Source, program: &Program, documents: &Documents) ->
     let mut files = Files::default();
     files.add_with("usr/bin/gcwatch", program.bytes.clone(), 0o755);
     let unit = String::from_utf8(source.read("deploy/systemd/gcwatch.service")?).context("the unit is not text")?;
-    // The start of the unit describes how to install it by hand.
+    // Omit the start of the unit, which describes how to install it by hand.
     let unit = unit
         .get(unit.find("[Unit]").context("the unit has no [Unit]")?..)
         .unwrap_or_default();

@@ -1,5 +1,5 @@
-//! Builds the container image of deploy/container/Containerfile without an engine: one archive per architecture, which
-//! Docker, Podman and containerd load, and one archive for all architectures, which is pushed to a registry.
+//! Builds the container image of deploy/container/Containerfile without an engine. Docker, Podman and containerd load
+//! the archive of one architecture. `publish` pushes the archive for all architectures to a registry.
 
 use anyhow::{Context as _, Result};
 use serde_json::{Value, json};
@@ -85,7 +85,7 @@ impl Image {
 
     /// Builds the archive that engines load: an OCI layout, and Docker's `manifest.json` for the same blobs.
     pub(crate) fn archive(&self, source: &Source) -> Result<Vec<u8>> {
-        // The registry that a chart on the local machine refers to.
+        // The name of the image if `image.registry` of the chart is `localhost`.
         let name = format!("localhost/gcwatch:{}", source.version);
         let mut listed = self.listed();
         listed["annotations"] = json!({
@@ -106,7 +106,7 @@ impl Image {
 
 /// Builds the archive with the images of all architectures under one name: an OCI layout whose index refers to an
 /// index.
-pub(crate) fn of_all(source: &Source, images: &[Image]) -> Result<Vec<u8>> {
+pub(crate) fn build_archive(source: &Source, images: &[Image]) -> Result<Vec<u8>> {
     let index = json!({
         "schemaVersion": 2,
         "mediaType": INDEX,
@@ -124,7 +124,7 @@ pub(crate) fn of_all(source: &Source, images: &[Image]) -> Result<Vec<u8>> {
     files.tar("", source.epoch)
 }
 
-/// Returns the digest that the image of [`of_all`] has in a registry.
+/// Returns the digest that the image of [`build_archive`] has in a registry.
 pub(crate) fn digest(archive: &[u8]) -> Result<String> {
     let mut archive = tar::Archive::new(archive);
     for entry in archive.entries()? {

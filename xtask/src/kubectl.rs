@@ -21,13 +21,15 @@ pub(crate) fn package(source: &Source) -> Result<Vec<u8>> {
     archive::gzip(&files.tar("", source.epoch)?)
 }
 
-/// Returns the manifest with version, digest and, if it is known, the address of the repository.
+/// Returns the manifest with version, digest and the address of the repository, or a placeholder if the address is not
+/// set.
 ///
 /// # Errors
 ///
-/// The manifest of the tree lacks a field that has to be written.
+/// Returns an error if the manifest of the tree lacks a field that has to be written.
 pub(crate) fn manifest(source: &Source, archive: &[u8]) -> Result<Vec<u8>> {
-    let text = String::from_utf8(source.read(&format!("{FOLDER}/gcwatch.yaml"))?).context("the manifest is no text")?;
+    let text =
+        String::from_utf8(source.read(&format!("{FOLDER}/gcwatch.yaml"))?).context("the manifest is not text")?;
     Ok(filled(source, &text, &archive::sha256(archive))?.into_bytes())
 }
 
@@ -39,7 +41,7 @@ fn filled(source: &Source, text: &str, digest: &str) -> Result<String> {
     let address = format!("{repository}/releases/download/v{version}/{}", archive_name(source));
     values.extend([("homepage", repository.to_owned()), ("uri", address)]);
     let mut lines = Vec::new();
-    // Comments are of the file in the tree.
+    // Comments only apply to the file in the tree.
     for line in text.lines().filter(|line| !line.starts_with('#')) {
         let (name, _) = line.trim_start().split_once(": ").unwrap_or_default();
         let place = values.iter().position(|(key, _)| *key == name);
@@ -61,9 +63,9 @@ fn filled(source: &Source, text: &str, digest: &str) -> Result<String> {
 mod tests {
     use super::*;
 
-    /// Scenario: the archive and the manifest of a version with addresses; a manifest without a digest.
-    /// Guarantee: the manifest has version, address and digest of the archive, and no comment; the second manifest is
-    /// refused.
+    /// Scenario: the archive and the manifest of a version with addresses are built; another manifest has no digest.
+    /// Guarantee: the first manifest has the version, address and digest of the archive, and no comment; the second
+    /// manifest is refused.
     #[test]
     fn manifest_names_the_archive() {
         let mut source = Source::here().unwrap();

@@ -1,8 +1,9 @@
-//! Releases: what is installed, made into `target/dist` from a clean tree, and published from there.
+//! Releases: builds the released files from a clean tree into `target/dist`, and publishes them from there.
 //!
-//! Everything but the program itself is written here, byte by byte the same for the same program: entries are sorted,
-//! owned by root, and dated by the commit (or `SOURCE_DATE_EPOCH`). Version and addresses come from `Cargo.toml` alone.
-//! Every step of the release workflow is one of these commands, and runs on a laptop as well (docs/releasing.md).
+//! xtask writes all files except the program itself. The files are reproducible for the same program: entries are
+//! sorted, owned by root, and dated by the commit (or `SOURCE_DATE_EPOCH`). Version and addresses come only from
+//! `Cargo.toml`. Every step of the release workflow is one of these commands, and also runs on a laptop
+//! (docs/releasing.md).
 #![allow(clippy::print_stdout, clippy::print_stderr, reason = "a program for the terminal")]
 
 mod address;
@@ -29,7 +30,7 @@ use anyhow::{Context as _, Result};
 use clap::{Args, Parser};
 
 use crate::build::{Machine, Program};
-use crate::publish::What;
+use crate::publish::PublishTarget;
 use crate::source::Source;
 
 /// Tasks of the repository.
@@ -37,39 +38,39 @@ use crate::source::Source;
 enum Task {
     /// Build the static programs that this machine can build, into target/programs
     Build {
-        /// The profile that they are built with
+        /// Build profile
         #[arg(long, default_value = "dist")]
         profile: String,
-        /// Also from a tree with changes that are not committed
+        /// Allow uncommitted changes
         #[arg(long)]
         allow_dirty: bool,
     },
-    /// Make packages, images and chart
+    /// Build packages, images and chart
     Dist(DistArgs),
-    /// Print the version, or write a new one into every place that has it
+    /// Print the version, or write a new version into every file that contains it
     Version {
         /// The new version
         new: Option<String>,
     },
-    /// Check that every place has the version; with a tag also that it can be released
+    /// Check that every file has the version; with a tag, also check that it can be released
     Check {
-        /// The tag, `v` and the version
+        /// Tag: `v` and the version
         #[arg(long)]
         tag: Option<String>,
     },
     /// Print version and addresses as lines for a shell
     Addresses,
-    /// Print the notes of the release
+    /// Print the release notes
     Notes,
-    /// Log in at the registry with REGISTRY_USER and REGISTRY_PASSWORD
+    /// Log in to the registry with REGISTRY_USER and REGISTRY_PASSWORD
     Login,
-    /// Publish what `dist` made
+    /// Publish the files of `dist`
     Publish {
-        what: What,
+        what: PublishTarget,
         /// Print the commands instead
         #[arg(long)]
         dry_run: bool,
-        /// Where `dist` put everything [default: target/dist]
+        /// Folder with the files of `dist` [default: target/dist]
         #[arg(long, value_name = "FOLDER")]
         out: Option<PathBuf>,
     },
@@ -77,13 +78,13 @@ enum Task {
     Sign {
         /// NAME@sha256:DIGEST
         images: Vec<String>,
-        /// A key instead of the identity of the workflow
+        /// Key file, instead of the identity of the workflow
         #[arg(long, value_name = "FILE")]
         key: Option<PathBuf>,
         /// Print the commands instead
         #[arg(long)]
         dry_run: bool,
-        /// Where `dist` put everything [default: target/dist]
+        /// Folder with the files of `dist` [default: target/dist]
         #[arg(long, value_name = "FOLDER")]
         out: Option<PathBuf>,
     },
@@ -91,19 +92,19 @@ enum Task {
 
 #[derive(Debug, Args)]
 struct DistArgs {
-    /// The profile that the program is built with
+    /// Build profile of the program
     #[arg(long, default_value = "dist")]
     profile: String,
-    /// Pack this program instead of building one; once for each machine
+    /// Pack this program instead of building one (repeatable, once per architecture)
     #[arg(long, value_name = "FILE")]
     binary: Vec<PathBuf>,
-    /// Where everything is put [default: target/dist]
+    /// Output folder [default: target/dist]
     #[arg(long, value_name = "FOLDER")]
     out: Option<PathBuf>,
-    /// The public TLS root certificates of the image
+    /// TLS root certificates for the image
     #[arg(long, value_name = "FILE", default_value = "/etc/ssl/certs/ca-certificates.crt")]
     certificates: PathBuf,
-    /// Also from a tree with changes that are not committed
+    /// Allow uncommitted changes
     #[arg(long)]
     allow_dirty: bool,
 }
@@ -164,11 +165,11 @@ fn dist(source: &Source, args: &DistArgs) -> Result<()> {
         programs.collect::<Result<Vec<_>>>()?
     };
     let out = args.out.clone().unwrap_or_else(|| source.root.join("target/dist"));
-    // What an earlier run left must not get into SHA256SUMS.
+    // Files of an earlier run must not get into SHA256SUMS.
     if out.exists() {
         std::fs::remove_dir_all(&out).with_context(|| format!("cannot empty {}", out.display()))?;
     }
-    std::fs::create_dir_all(&out).with_context(|| format!("cannot make {}", out.display()))?;
+    std::fs::create_dir_all(&out).with_context(|| format!("cannot create {}", out.display()))?;
 
     let runs_here = |program: &&Program| Some(program.machine) == Machine::here();
     let host = programs.iter().find(runs_here).or(programs.first());
@@ -204,11 +205,14 @@ fn dist(source: &Source, args: &DistArgs) -> Result<()> {
         }
         put(
             &format!("{}.{version}.nupkg", nuget::id(program)),
-            &nuget::of_platform(source, program)?,
+            &nuget::build_platform_package(source, program)?,
         )?;
     }
     if !images.is_empty() {
-        put(&format!("gcwatch-{version}-oci.tar"), &image::of_all(source, &images)?)?;
+        put(
+            &format!("gcwatch-{version}-oci.tar"),
+            &image::build_archive(source, &images)?,
+        )?;
     }
     put(&format!("gcwatch.{version}.nupkg"), &nuget::pointer(source, &programs)?)?;
     put(&format!("gcwatch-chart-{version}.tgz"), &chart::package(source)?)?;
@@ -225,7 +229,7 @@ fn put(out: &Path, name: &str, bytes: &[u8]) -> Result<()> {
     Ok(())
 }
 
-/// `SHA256SUMS`, as `sha256sum --check` reads it.
+/// Writes `SHA256SUMS` in the format of `sha256sum --check`.
 fn sums(out: &Path) -> Result<()> {
     let mut lines = Vec::new();
     for entry in std::fs::read_dir(out)? {

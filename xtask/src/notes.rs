@@ -8,9 +8,9 @@ use crate::version;
 
 const INSTALL: &str = "docs/install.md";
 /// The sections that are copied, each up to the next heading.
-const SECTIONS: [&str; 2] = ["## Get it", "## Check it"];
+const SECTIONS: [&str; 2] = ["## Get gcwatch", "## Verify a release"];
 
-/// Returns the section of the changelog, and the sections of docs/install.md with commands.
+/// Returns the section of the changelog, followed by the [`SECTIONS`] of docs/install.md.
 pub(crate) fn write(source: &Source) -> Result<String> {
     let text = String::from_utf8(source.read(INSTALL)?).context("docs/install.md is not text")?;
     let mut notes = version::changes(source)?;
@@ -22,7 +22,7 @@ pub(crate) fn write(source: &Source) -> Result<String> {
     Ok(filled(source, &notes))
 }
 
-/// Replaces variables of the documentation by the values of this release.
+/// Replaces variables of the documentation by the values of this release. A variable without a value stays.
 fn filled(source: &Source, text: &str) -> String {
     let addresses = &source.addresses;
     let mut text = text.replace("$VERSION", &source.version);
@@ -31,7 +31,7 @@ fn filled(source: &Source, text: &str) -> String {
         ("$REPOSITORY", &addresses.repository),
     ] {
         if let Some(value) = value {
-            // The result of the shell expansion that removes the start of a variable.
+            // Insert the result of the shell expansion that removes scheme and host from a variable.
             let path = value.split_once("://").and_then(|(_, rest)| rest.split_once('/'));
             if let Some((_, path)) = path {
                 text = text.replace(&format!("${{{}#https://*/}}", variable.trim_start_matches('$')), path);
@@ -72,7 +72,7 @@ mod tests {
         source.addresses.repository = Some("https://host.test/team/gcwatch".to_owned());
         source.addresses.registry = Some("registry.test/team".to_owned());
         let notes = write(&source).unwrap();
-        assert!(notes.starts_with("* New.\n\n## Get it\n"), "{notes}");
+        assert!(notes.starts_with("* New.\n\n## Get gcwatch\n"), "{notes}");
         assert!(
             notes.contains("oci://registry.test/team/charts/gcwatch --version 7.8.9"),
             "{notes}"

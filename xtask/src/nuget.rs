@@ -16,7 +16,7 @@ fn platform(program: &Program) -> String {
 }
 
 /// Builds the package that contains the program.
-pub(crate) fn of_platform(source: &Source, program: &Program) -> Result<Vec<u8>> {
+pub(crate) fn build_platform_package(source: &Source, program: &Program) -> Result<Vec<u8>> {
     let mut files = begun(source, &id(program), "DotnetToolRidPackage")?;
     let folder = format!("tools/any/{}", platform(program));
     let command = r#"<Command Name="gcwatch" EntryPoint="gcwatch" Runner="executable" />"#;

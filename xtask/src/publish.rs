@@ -16,7 +16,7 @@ const LIBRARIES: [&str; 5] = ["nettrace", "dotnet-diagnostics", "clr-gc", "clr-e
 
 /// The items that can be published.
 #[derive(Debug, Clone, Copy, ValueEnum)]
-pub(crate) enum What {
+pub(crate) enum PublishTarget {
     /// The image for all architectures, tagged with its version, and with `latest` unless it is a pre-release
     Image,
     /// The chart, as an OCI artefact
@@ -31,10 +31,10 @@ pub(crate) enum What {
 }
 
 /// Publishes an item, and writes `name=` and `digest=` to standard output if the item has a digest.
-pub(crate) fn publish(source: &Source, out: &Path, what: What, is_dry: bool) -> Result<()> {
+pub(crate) fn publish(source: &Source, out: &Path, what: PublishTarget, is_dry: bool) -> Result<()> {
     let run = |program: &str, words: Vec<String>| run(source, program, &words, is_dry);
     match what {
-        What::Image => {
+        PublishTarget::Image => {
             let name = format!("{}/gcwatch", source.addresses.registry()?);
             let archive = out.join(format!("gcwatch-{}-oci.tar", source.version));
             let mut tags = vec![source.version.as_str()];
@@ -53,7 +53,7 @@ pub(crate) fn publish(source: &Source, out: &Path, what: What, is_dry: bool) -> 
             let bytes = std::fs::read(&archive).with_context(|| format!("cannot read {}", archive.display()))?;
             print(&name, &image::digest(&bytes)?);
         }
-        What::Chart => {
+        PublishTarget::Chart => {
             let registry = source.addresses.registry()?;
             let mut words = vec![
                 "push".to_owned(),
@@ -73,13 +73,13 @@ pub(crate) fn publish(source: &Source, out: &Path, what: What, is_dry: bool) -> 
                 None => bail!("helm push printed no digest:\n{output}"),
             }
         }
-        What::Tool => {
+        PublishTarget::Tool => {
             let Some(feed) = source.addresses.packages.as_deref() else {
                 eprintln!("left out: the .NET tool: [workspace.metadata.addresses] has no `packages`");
                 return Ok(());
             };
             let mut packages = files(out, ".nupkg")?;
-            // The pointer comes last, because it refers to the others.
+            // Publish the pointer last, because it refers to the other packages.
             packages.sort_by_key(|path| is_pointer(path, &source.version));
             for package in packages {
                 let mut words = ["nuget", "push"].map(str::to_owned).to_vec();
@@ -92,7 +92,7 @@ pub(crate) fn publish(source: &Source, out: &Path, what: What, is_dry: bool) -> 
                 run("dotnet", words)?;
             }
         }
-        What::Crates => {
+        PublishTarget::Crates => {
             let has_token = std::env::var_os("CARGO_REGISTRY_TOKEN").is_some_and(|token| !token.is_empty());
             if !is_dry && !has_token {
                 eprintln!("left out: the libraries: CARGO_REGISTRY_TOKEN is not set");
@@ -104,7 +104,7 @@ pub(crate) fn publish(source: &Source, out: &Path, what: What, is_dry: bool) -> 
                 [vec!["publish".to_owned(), "--locked".to_owned()], crates.to_vec()].concat(),
             )?;
         }
-        What::Release => {
+        PublishTarget::Release => {
             let tag = format!("v{}", source.version);
             let text = out.with_file_name("notes.md");
             std::fs::write(&text, notes::write(source)?)?;
@@ -216,7 +216,8 @@ fn is_pointer(package: &Path, version: &str) -> bool {
         .is_some_and(|name| *name == *format!("gcwatch.{version}.nupkg"))
 }
 
-/// Runs a program and returns its output. Its standard error, and a copy of its output, go to the terminal.
+/// Runs a program, and returns and prints its standard output and standard error. With `is_dry`, prints the command
+/// instead, and returns an empty text.
 fn run(source: &Source, program: &str, words: &[String], is_dry: bool) -> Result<String> {
     if is_dry {
         eprintln!("{program} {}", words.join(" "));
@@ -228,7 +229,7 @@ fn run(source: &Source, program: &str, words: &[String], is_dry: bool) -> Result
         .stdin(Stdio::null())
         .output()
         .with_context(|| format!("cannot run {program}"))?;
-    // helm writes its results to either.
+    // helm writes its results to standard output or to standard error.
     let text = [output.stdout, output.stderr].concat();
     let text = String::from_utf8_lossy(&text).into_owned();
     eprint!("{text}");

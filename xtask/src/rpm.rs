@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! lead       96 bytes, read only by file(1)
-//! signature  a header with the digest of the next one; padded to 8 bytes
+//! signature  a header with the digest of the next header; padded to 8 bytes
 //! header     fields by tag: name, files, scripts, dependencies
 //! payload    cpio ("newc"), compressed
 //! ```
@@ -39,7 +39,7 @@ const FEATURE: u32 = 0x0100_000a;
 /// `RPMSENSE_EQUAL`.
 const EQUAL: u32 = 8;
 /// `RPMFILE_CONFIG` and `_NOREPLACE`.
-const KEPT: u32 = 0x11;
+const CONFIG_NOREPLACE: u32 = 0x11;
 /// `RPMFILE_DOC`.
 const DOCUMENT: u32 = 2;
 /// Number of SHA-256 in RPM.
@@ -112,11 +112,11 @@ fn entries<'a>(files: &'a Files, source: &Source) -> Result<Vec<Entry<'a>>> {
     }
     for (path, file) in files.iter() {
         let flags = match path {
-            CONFIGURATION => KEPT,
+            CONFIGURATION => CONFIG_NOREPLACE,
             _ if path.starts_with("usr/share/doc/") || path.starts_with("usr/share/man/") => DOCUMENT,
             _ => 0,
         };
-        // The path where zsh searches on these systems.
+        // On these systems, zsh searches in `site-functions`.
         let path = path.replace("zsh/vendor-completions/", "zsh/site-functions/");
         add(path, 0o100_000 | file.mode, &file.bytes, flags);
     }

@@ -14,7 +14,7 @@ use crate::source::Source;
 const PLATFORM: &str = "x86_64-unknown-linux-musl";
 
 /// Builds the list of crates that gcwatch links on Linux, from `cargo metadata`. Crates that are only used to build or
-/// test it are excluded.
+/// test gcwatch are excluded.
 pub(crate) fn write(source: &Source) -> Result<Vec<u8>> {
     let linked = linked(source)?;
     let filter = ["--format-version", "1", "--filter-platform", PLATFORM];
@@ -97,7 +97,7 @@ pub(crate) fn write(source: &Source) -> Result<Vec<u8>> {
     if let Some(repository) = &source.addresses.repository {
         list["metadata"]["component"]["externalReferences"] = json!([{"type": "vcs", "url": repository}]);
     }
-    // A serial number that is derived from the list.
+    // Derive the serial number from the list, so that it is reproducible.
     let digest = sha256(&serde_json::to_vec(&list)?);
     let part = |from: usize, to: usize| digest.get(from..to).unwrap_or_default();
     let serial = format!(

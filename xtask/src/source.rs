@@ -12,7 +12,7 @@ use crate::address::Addresses;
 pub(crate) struct Source {
     pub(crate) root: PathBuf,
     pub(crate) version: String,
-    /// The full commit hash, if known.
+    /// The full commit hash; `None` if unknown.
     pub(crate) commit: Option<String>,
     /// Date in seconds since 1970.
     pub(crate) epoch: u64,
@@ -20,13 +20,13 @@ pub(crate) struct Source {
 }
 
 impl Source {
-    /// Returns the repository of this program.
+    /// Returns the source tree that contains this program.
     pub(crate) fn here() -> Result<Self> {
         let root = Path::new(env!("CARGO_MANIFEST_DIR"))
             .parent()
             .context("xtask is not in a repository")?
             .to_owned();
-        // `git archive` writes "HASH SECONDS" here.
+        // `git archive` writes "HASH SECONDS" into this file.
         let archived = std::fs::read_to_string(root.join(".source-commit")).unwrap_or_default();
         let mut archived = archived.split_whitespace().filter(|_| !archived.contains('$'));
         let (archived_commit, archived_epoch) = (archived.next(), archived.next());

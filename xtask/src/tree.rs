@@ -98,7 +98,7 @@ pub(crate) fn unpacked(source: &Source, program: &Program, documents: &Documents
     Ok(files)
 }
 
-/// Adds the rules inside the program, to read and to copy, and the rules of Prometheus.
+/// Adds the rule files that the program contains, for users to read and to copy, and the alert rules of Prometheus.
 pub(crate) fn add_rules(source: &Source, files: &mut Files, to: &str) -> Result<()> {
     for name in source.list("rules")? {
         files.add(format!("{to}rules/{name}"), source.read(&format!("rules/{name}"))?);

@@ -1,10 +1,11 @@
-//! The version. `[workspace.package]` of `Cargo.toml` defines it, and all other places are written from there.
+//! The version, which `[workspace.package]` of `Cargo.toml` defines. xtask writes the version from there to all other
+//! places.
 
 use anyhow::{Context as _, Result, bail, ensure};
 
 use crate::source::Source;
 
-/// The other places that contain the version; `{}` stands for it.
+/// The places that contain the version; `{}` stands for the version.
 const PLACES: [(&str, &[&str]); 8] = [
     (
         "Cargo.toml",
@@ -77,7 +78,8 @@ pub(crate) fn check_release(source: &Source, tag: &str) -> Result<()> {
     Ok(())
 }
 
-/// Writes a new version to every place, and dates its section of the changelog.
+/// Writes a new version to every place, and adds a section with the date to the changelog if the version has no
+/// section.
 pub(crate) fn set(source: &Source, new: &str, date: &str) -> Result<()> {
     ensure!(is_version(new), "{new} is not a version like 1.2.3 or 1.2.3-rc.1");
     check(source)?;
@@ -100,7 +102,7 @@ pub(crate) fn set(source: &Source, new: &str, date: &str) -> Result<()> {
     Ok(())
 }
 
-/// Returns the changelog of the version.
+/// Returns the section of the changelog for the version of the source.
 pub(crate) fn changes(source: &Source) -> Result<String> {
     let changelog = text(source, CHANGELOG)?;
     let section = section(&changelog, &source.version);
@@ -109,7 +111,7 @@ pub(crate) fn changes(source: &Source) -> Result<String> {
         .to_owned())
 }
 
-/// Returns the section below `## VERSION - DATE`.
+/// Returns the section below `## VERSION - DATE`, or `None` if the changelog has no such heading.
 fn section<'a>(changelog: &'a str, version: &str) -> Option<&'a str> {
     let (_, rest) = changelog.split_once(&format!("\n## {version} - "))?;
     let (_, rest) = rest.split_once('\n')?;
@@ -147,8 +149,9 @@ mod tests {
         check(&Source::here().unwrap()).unwrap();
     }
 
-    /// Scenario: a new version is set twice in a copy. Guarantee: every place contains it, the changelog has its
-    /// section once, and a release is refused for the tag of another version, or without an address.
+    /// Scenario: a new version is set twice in a copy. Guarantee: an invalid version is refused, every place contains
+    /// the new version, and the changelog has one section for it. A release is refused for the tag of another version,
+    /// or without an address.
     #[test]
     fn new_version_is_written_to_every_place() {
         let folder = tempfile::tempdir().unwrap();

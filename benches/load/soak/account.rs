@@ -5,17 +5,17 @@ use std::path::Path;
 use std::time::Duration;
 
 use crate::receiver::Store;
-use crate::targets::Sent;
+use crate::targets::SentTotals;
 
 /// Maximum growth of memory per hour, in KiB. More growth indicates a leak.
-const MOST_SLOPE_KIB: f64 = 4096.0;
+const MAX_SLOPE_KIB: f64 = 4096.0;
 /// Minimum duration for a slope. A shorter period is not representative of an hour.
 const SLOPE_FROM: Duration = Duration::from_secs(600);
 /// Maximum additional descriptors at the end compared to the start: connections to the receiver, and files of the
 /// queue.
 const MORE_DESCRIPTORS: usize = 12;
-/// Maximum loss per kill, in seconds of a process's collections: data in memory, in the socket, and until the process
-/// is attached again.
+/// Maximum loss per kill, in seconds of a process's collections. A kill loses data in memory, data in the socket, and
+/// data until the process is attached again.
 const KILL_COSTS_SECONDS: f64 = 3.0;
 
 /// Time until data that is kept for 30 minutes (history, windows of rules, deaths of a service) has reached its full
@@ -81,14 +81,14 @@ pub(super) struct Account {
 impl Account {
     pub(super) fn new(
         rate: f64,
-        sent: &[Sent],
+        sent: &[SentTotals],
         store: &Store,
         memory: Slope,
         descriptors: (usize, usize, usize),
         waiting: u64,
         shutdown: Duration,
     ) -> Self {
-        let missing = |one: &Sent| {
+        let missing = |one: &SentTotals| {
             let received = store.processes.get(&i64::from(one.pid));
             let arrived = received.map_or(0, |received| received.collections.len() as u64);
             one.sent.saturating_sub(arrived) as f64 / rate.max(1e-9)
@@ -144,10 +144,7 @@ impl Account {
                 self.twice == 0,
             ),
             ("descriptors do not grow", after <= before + MORE_DESCRIPTORS),
-            (
-                "memory does not grow",
-                slope.is_none_or(|slope| slope <= MOST_SLOPE_KIB),
-            ),
+            ("memory does not grow", slope.is_none_or(|slope| slope <= MAX_SLOPE_KIB)),
         ];
         if kills == 0 {
             promises.push(("every collection arrives", missing == 0 && self.arrived == self.sent));

@@ -11,10 +11,11 @@ use crate::place::{ended, log_tail};
 use crate::receiver::Mode;
 use crate::{Arguments, proc};
 
-/// Time for which the receiver is available first: a signal that it never accepted would wait only in memory.
+/// Time for which the receiver is available first: a signal that the receiver has never accepted would wait only in
+/// memory.
 const BEFORE: Duration = Duration::from_secs(15);
-/// Maximum time for a backlog to drain, as a share of the outage.
-const MOST_DRAIN: f64 = 0.5;
+/// Maximum time for a backlog to drain, as a share of the outage. A drain of less than 60 s is always accepted.
+const MAX_DRAIN: f64 = 0.5;
 /// Minimum factor by which a backlog is sent faster than it was produced.
 const TIMES: f64 = 5.0;
 
@@ -22,7 +23,7 @@ const TIMES: f64 = 5.0;
 ///
 /// # Errors
 ///
-/// A collection is missing or arrived twice, draining takes too long, or the daemon exits.
+/// Returns an error if a collection is missing or arrived twice, draining takes too long, or the daemon exits.
 pub(crate) fn run(arguments: &Arguments, minutes: f64) -> anyhow::Result<()> {
     let folder = tempfile::Builder::new().prefix("gcwoutage").tempdir()?;
     println!("{}", proc::machine());
@@ -96,7 +97,7 @@ impl Soak<'_> {
             let rate = (arrived - last) as f64 / last_at.elapsed().as_secs_f64();
             (last, last_at) = (arrived, Instant::now());
             most = most.max(rate);
-            // For some seconds, only new data has arrived.
+            // The backlog has drained if only new data has arrived for some seconds.
             let since: &mut Instant = calm.get_or_insert(last_at);
             if rate > load * 1.5 {
                 *since = last_at;
@@ -104,7 +105,7 @@ impl Soak<'_> {
                 return Ok((noticed - began, *since - noticed, most));
             }
             ensure!(
-                began.elapsed() < away.mul_f64(MOST_DRAIN).max(Duration::from_secs(60)),
+                began.elapsed() < away.mul_f64(MAX_DRAIN).max(Duration::from_secs(60)),
                 "the backlog has not arrived. {}",
                 log_tail(&self.daemon)
             );

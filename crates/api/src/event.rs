@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 
 use base::text::shown;
 use clr_gc::event::{Fields, Table, Value};
-use clr_gc::stream::{Observed, Undecoded};
+use clr_gc::stream::{Observed, UndecodedReason};
 use serde::Serialize;
 use serde::ser::{SerializeMap, SerializeSeq, Serializer};
 
@@ -31,7 +31,7 @@ impl Serialize for EventView<'_, '_> {
             Err(error) => {
                 map.serialize_entry("fields", &None::<()>)?;
                 map.serialize_entry("undecoded", &hex(event.payload))?;
-                if let Undecoded::Payload(error) = error {
+                if let UndecodedReason::Payload(error) = error {
                     map.serialize_entry("error", &error.to_string())?;
                 }
             }
@@ -40,8 +40,8 @@ impl Serialize for EventView<'_, '_> {
     }
 }
 
-/// Returns the name of an event, from the manifest if the layout is known, or from the stream, which has no names for
-/// the runtime's own events.
+/// Returns the name of an event: the name in the manifest if the layout is known, otherwise the name in the stream.
+/// Returns `None` if neither has a name. A stream has no names for the runtime's own events.
 pub fn name<'a>(observed: &Observed<'a>) -> Option<&'a str> {
     let in_stream = Some(observed.event.metadata.name.as_str()).filter(|name| !name.is_empty());
     observed.layout.map(|layout| layout.name()).or(in_stream)
@@ -105,7 +105,8 @@ impl Serialize for RowsView<'_> {
     }
 }
 
-/// Formats the event as one line: time, thread, name, `Field=value` pairs.
+/// Formats the event as one line: time in seconds, thread, name, and `Field=value` pairs. If the layout is unknown or
+/// the payload cannot be decoded, the line contains the payload in hexadecimal digits instead of the pairs.
 pub fn line(observed: &Observed<'_>) -> String {
     let mut text = format!(
         "{:>13} {:>8}  {:<26}",
@@ -117,10 +118,10 @@ pub fn line(observed: &Observed<'_>) -> String {
         Ok(decoded) => decoded.fields(&mut |name, value| {
             let _infallible = write!(text, " {name}={value}");
         }),
-        Err(Undecoded::Unknown) => {
+        Err(UndecodedReason::Unknown) => {
             let _infallible = write!(text, " {}", hex(observed.event.payload));
         }
-        Err(Undecoded::Payload(error)) => {
+        Err(UndecodedReason::Payload(error)) => {
             let _infallible = write!(text, " not decoded ({error}): {}", hex(observed.event.payload));
         }
         Err(_) => {}

@@ -1,5 +1,5 @@
-//! Records of collections, suspensions, summaries and streams. Their names are a contract: existing names never change,
-//! and new ones may be added.
+//! Records of collections, suspensions, summaries and streams. The names in the records are a contract: existing names
+//! never change, and new names may be added.
 //!
 //! Sizes are in bytes, durations in integer nanoseconds. Unknown values are `null`: never 0, never omitted.
 
@@ -16,13 +16,13 @@ use serde::Serialize;
 /// The process and runtime that a record is about.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
 pub struct Subject {
-    /// Pid from the stream, as seen inside the target.
+    /// Pid from the stream, in the target's own pid namespace; `None` if the stream does not contain it.
     pub pid: Option<u64>,
-    /// Number of the runtime within its process.
+    /// Number of the runtime within its process; `None` if unknown.
     pub clr_instance: Option<u16>,
 }
 
-/// Returns `blocking`, `background` or `foreground`, or an unknown number as text.
+/// Returns the name of a type: `blocking`, `background` or `foreground`, or `Unknown(N)` for another number N.
 pub fn type_name(gc_type: GcType) -> String {
     match gc_type {
         GcType::BLOCKING => "blocking".to_owned(),
@@ -59,7 +59,7 @@ impl SuspensionRecord {
     }
 }
 
-/// `kind: "stream"`: the recording itself, which is the last record of each recording.
+/// `kind: "stream"`: the stream of a recording. This record is the last record of each recording.
 #[derive(Debug, Default, Serialize)]
 #[serde(tag = "kind", rename = "stream")]
 pub struct StreamRecord {
@@ -67,7 +67,7 @@ pub struct StreamRecord {
     pub file: String,
     /// Number of event blobs in the recording.
     pub events: u64,
-    /// Number of events that the writer dropped; `None` without sequence numbers.
+    /// Number of events that the writer dropped; `None` if the events have no sequence numbers.
     pub lost_events: Option<u64>,
     /// Number of collections reported.
     pub gcs: u64,
@@ -75,15 +75,16 @@ pub struct StreamRecord {
     pub bytes: u64,
     /// Whether the end tag was read.
     pub clean_end: bool,
-    /// Pointer size of the traced process in bytes.
+    /// Pointer size of the traced process in bytes; `None` if the header could not be read.
     pub pointer_size: Option<u8>,
-    /// Version of the runtime.
+    /// Version of the runtime; `None` if the stream does not contain it.
     pub runtime: Option<String>,
-    /// Time from the first to the last event.
+    /// Time from the first to the last event; `None` if the stream has no events.
     pub duration_ns: Option<i64>,
-    /// Clock of the traced machine (Linux: CLOCK_MONOTONIC) in ticks at the sync point, to which all offsets refer.
+    /// Clock of the traced machine (Linux: CLOCK_MONOTONIC) in ticks at the sync point, to which all offsets refer;
+    /// `None` if the header could not be read.
     pub sync_ticks: Option<i64>,
-    /// Number of ticks per second.
+    /// Number of ticks per second; `None` if the header could not be read.
     pub tick_frequency: Option<i64>,
     /// Number of events of known kinds whose payload could not be decoded.
     pub undecodable: u64,

@@ -1,8 +1,9 @@
-//! The machine-readable records: one JSON object per line, or the elements of an API response. Their names are a
-//! contract. The records are pure: they convert values to JSON and have no clock.
+//! The machine-readable records: one JSON object per line, or the elements of an API response. The names in the records
+//! are a contract. The records are pure: they convert values to JSON and have no clock.
 //!
-//! The record of an alert's change is in [`gc_rules::record`], and that of a process's memory in [`gc_rules::ledger`].
-//! Records of a single command are next to its table in `report`.
+//! The record of an alert's change is in [`rule_engine::record`], and the record of a process's memory is in
+//! [`rule_engine::ledger`]. A record that only one command writes is next to the table of this command, in the crate
+//! `report`.
 //!
 //! # Layers
 //!
@@ -11,8 +12,8 @@
 //!
 //! # Invariants
 //!
-//! * **A contract.** Existing names never change; new ones may be added.
-//! * **One type per record.** The code that writes a record and the code that documents it use the same type.
+//! * **A contract.** Existing names never change; new names may be added.
+//! * **One type per record.** The code that writes a record and the code that documents the record use the same type.
 //! * **Unknown is null**, never 0, never omitted.
 //! * **Pure.** No I/O, no clock, no lock.
 

@@ -19,9 +19,10 @@ pub struct RequestRecord {
     start_ns: Option<i64>,
     end_ns: i64,
     duration_ns: Option<i64>,
-    /// Stopped time; `None` if the start is unknown or events were lost during the request.
+    /// Stopped time in nanoseconds; `None` if it could not be determined, for example because events were lost during
+    /// the request.
     stopped_ns: Option<i64>,
-    /// Number of stops during the request. `pauses` has the first ones.
+    /// Number of stops during the request; `None` if the stopped time is unknown. `pauses` contains the first stops.
     stops: Option<u32>,
     pauses: Vec<PauseRecord>,
     status: Option<u16>,
@@ -38,7 +39,8 @@ struct PauseRecord {
 }
 
 impl RequestRecord {
-    /// Creates the record of a request, with the header of its stream.
+    /// Creates the record of a request. `header` is the header of its stream; without a header, times are relative to
+    /// the sync point.
     pub fn new(request: &Request, header: Option<&TraceHeader>) -> Self {
         let sync = header.map_or(0, |header| header.offset_ns(0).saturating_neg());
         let at = |offset: i64| sync.saturating_add(offset);

@@ -1,7 +1,7 @@
 //! Records for display, which the API serves to the page, to `gcwatch top` and to other clients.
 //!
 //! Sizes are in bytes, durations in nanoseconds, and times in RFC 3339 or, in columns, in Unix milliseconds. Unknown
-//! values are null: never 0, never omitted. Names are a contract: existing names never change, and new ones may be
+//! values are null, never 0 and never omitted. Names are a contract: existing names never change, and new names may be
 //! added.
 
 mod alert;
@@ -14,11 +14,11 @@ mod watcher;
 
 pub use alert::{AlertView, FiringView, NearView, ParamView, RuleView};
 pub use process::{
-    CauseRecord, CollectionLine, CollectionRecord, HeapColumns, HistoryColumns, KindColumns, MemoryRecord, Neighbour,
-    NoCollection, NoteRecord, PauseColumns, ProcessRecord, RequestsOfMinute, SettingRecord, StreamFigures, TrendRecord,
-    TrendsRecord, Unseen,
+    CauseRecord, CollectionLine, CollectionLookupError, CollectionRecord, HeapColumns, HistoryColumns, KindColumns,
+    MemoryRecord, Neighbour, NoteRecord, PauseColumns, ProcessRecord, RequestsOfMinute, SettingRecord, StreamFigures,
+    TrendRecord, TrendsRecord, UnobservedFact,
 };
-pub use report::{Found, HeapPoints, ReportRecord, ReportedProcess, ReportedRecording};
+pub use report::{HeapPoints, ReportRecord, ReportedProcess, ReportedRecording, RuleFindings};
 pub use requests::{ReportedRequest, ReportedRequests, RequestTally};
 pub use row::{MinuteRecord, OverviewRecord, ProcessRow, RowMemory, SparkRecord};
 pub use target::TargetView;

@@ -77,26 +77,28 @@ mod tests {
     use super::*;
 
     const FIRST: Duration = Duration::from_millis(500);
-    const MOST: Duration = Duration::from_secs(60);
+    const MAX_DELAY: Duration = Duration::from_secs(60);
 
     /// Scenario: several failures in a row with the highest chance are followed by a success.
     /// Guarantee: pauses double from the first to the longest, stay there, and start again after the success.
     #[test]
     fn pauses_double_up_to_the_maximum() {
-        let mut backoff = Backoff::new(FIRST, MOST);
+        let mut backoff = Backoff::new(FIRST, MAX_DELAY);
         let pauses: Vec<_> = (0..9).map(|_| backoff.next(1.0).as_millis()).collect();
         assert_eq!(pauses, [500, 1000, 2000, 4000, 8000, 16_000, 32_000, 60_000, 60_000]);
         backoff.reset();
-        assert_eq!(backoff, Backoff::new(FIRST, MOST));
+        assert_eq!(backoff, Backoff::new(FIRST, MAX_DELAY));
         assert_eq!(backoff.clone().after(3).next(0.0), Duration::from_secs(2));
-        assert_eq!(backoff.after(u32::MAX).full_jitter(1.0), MOST);
+        assert_eq!(backoff.after(u32::MAX).full_jitter(1.0), MAX_DELAY);
     }
 
     proptest! {
-        /// Scenario: any first and longest pause, any number of failures, and any chance, including NaN and infinities.
-        /// Guarantee: no call panics; a pause is between half the bound (or 0) and the bound, which never falls.
+        /// Scenario: pauses are computed for any first and longest pause, any number of failures, and any chance,
+        /// including NaN and infinities.
+        /// Guarantee: no call panics; a pause is between half the bound (with full jitter, 0) and the bound, and a
+        /// failure does not lower the bound.
         #[test]
-        fn pauses_lie_within_their_bound(
+        fn pauses_are_within_bounds(
             first in 0_u64..10_000_000_000_000,
             most in 0_u64..10_000_000_000_000,
             failures in prop_oneof![0_u32..80, Just(u32::MAX)],

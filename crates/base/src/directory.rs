@@ -5,12 +5,12 @@ use std::io;
 use std::os::unix::fs::DirBuilderExt as _;
 use std::path::Path;
 
-/// Creates a directory with mode 0700, and its parents, if it does not exist. A symbolic link is refused, because its
-/// target can belong to another user.
+/// Creates a directory with mode 0700, and its parents, if the directory does not exist. A symbolic link is refused,
+/// because its target can belong to another user.
 ///
 /// # Errors
 ///
-/// The directory cannot be created, or the path is a file or a symbolic link.
+/// Returns an error if the directory cannot be created, or the path is a file or a symbolic link.
 pub fn create_private(directory: &Path) -> io::Result<()> {
     match DirBuilder::new().recursive(true).mode(0o700).create(directory) {
         Err(error) if error.kind() != io::ErrorKind::AlreadyExists => return Err(error),

@@ -8,7 +8,7 @@ pub fn causes(error: &dyn Error) -> String {
     let mut cause = error.source();
     while let Some(error) = cause {
         let next = error.to_string();
-        // An error can start with the text of the error that wraps it, or end with the text of its own cause.
+        // An error text can start with the text of the wrapping error, or end with the text of its cause.
         if causes.last().is_some_and(|last| next.starts_with(last)) {
             causes.pop();
             causes.push(next);
@@ -26,9 +26,9 @@ mod tests {
 
     #[derive(Debug, thiserror::Error)]
     #[error("{text}")]
-    struct Wrapped {
+    struct WrappedError {
         text: &'static str,
-        source: Option<Box<Wrapped>>,
+        source: Option<Box<WrappedError>>,
     }
 
     /// Scenario: errors start with the text of the error around them, or end with the text of their cause.
@@ -36,7 +36,7 @@ mod tests {
     #[test]
     fn causes_are_listed_once() {
         let chain = |texts: &[&'static str]| {
-            let wrap = |source, text: &&'static str| Some(Box::new(Wrapped { text, source }));
+            let wrap = |source, text: &&'static str| Some(Box::new(WrappedError { text, source }));
             causes(&*texts.iter().rev().fold(None, wrap).unwrap())
         };
         let texts = [

@@ -56,8 +56,8 @@ mod tests {
     }
 
     /// Scenario: patterns with and without wildcards are matched.
-    /// Guarantee: `*` matches any characters, `?` matches one, every other character matches itself; the whole text
-    /// must match.
+    /// Guarantee: `*` matches any characters, `?` matches one character, every other character matches itself; the
+    /// whole text must match.
     #[test]
     fn wildcard_matches_characters() {
         for (wanted, text) in [
@@ -88,7 +88,7 @@ mod tests {
 
     proptest! {
         /// Scenario: arbitrary patterns and texts consist of few letters.
-        /// Guarantee: the result is that of the definition.
+        /// Guarantee: the result equals the result of the definition.
         #[test]
         fn pattern_matches_like_its_definition(wanted in "[ab*?]{0,8}", text in "[ab]{0,10}") {
             let by_definition = slow(&wanted.chars().collect::<Vec<_>>(), &text.chars().collect::<Vec<_>>());

@@ -1,18 +1,18 @@
-//! Values that are never shown.
+//! Values that must never be displayed.
 
 use std::fmt;
 
-/// A string that is never shown, for example the value of a header. `Debug` prints `<redacted>`.
+/// A string that must never be displayed, for example the value of an HTTP header. `Debug` prints `<redacted>`.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Secret(String);
 
 impl Secret {
-    /// Wraps `text`.
+    /// Creates a secret from `text`.
     pub fn new(text: impl Into<String>) -> Self {
         Self(text.into())
     }
 
-    /// Returns the string itself, for the code that sends it.
+    /// Returns the string. Only the code that sends the secret may call this method.
     pub fn reveal(&self) -> &str {
         &self.0
     }

@@ -1,7 +1,7 @@
 //! Text from other processes, made safe for display.
 //!
-//! `dotnet_diagnostics::text` has the same rule: that crate is published and depends on no other one.
-//! `tests/suite/house.rs` checks that the two agree on every character.
+//! `dotnet_diagnostics::text` has the same rule, because that crate is published and has no dependency on this crate.
+//! `tests/suite/house.rs` checks that both crates agree on every character.
 
 /// Returns whether a character is safe in a line of output. Unsafe characters are control characters (including
 /// newlines and terminal escape sequences), characters that change the order of other characters, and invisible

@@ -1,6 +1,6 @@
 //! Time as a value. Internal times are [`Moment`]s of a single clock, which runs evenly and is never set. [`Wall`]
-//! converts them to Unix time for display, export and storage. This module reads no clock: callers pass times as
-//! values.
+//! converts these moments to Unix time for display, export and storage. This module reads no clock: callers pass times
+//! as values.
 
 /// Formats Unix nanoseconds in RFC 3339. Returns `None` if the time is out of range.
 pub fn rfc3339(unix_ns: u64) -> Option<String> {
@@ -12,15 +12,15 @@ pub fn rfc3339(unix_ns: u64) -> Option<String> {
 /// the wall clock was set in between.
 ///
 /// For a live process, the clock is the host's monotonic clock, with an offset such that it agreed with Unix time when
-/// gcwatch started. For a recording, it is Unix time itself.
+/// gcwatch started. For a recording, the clock is Unix time.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Moment(u64);
 
 impl Moment {
-    /// The instant before all others.
+    /// The earliest instant.
     pub const FIRST: Self = Self(0);
 
-    /// The instant after all others.
+    /// The latest instant, which no clock reaches.
     pub const NEVER: Self = Self(u64::MAX);
 
     /// Creates an instant from nanoseconds of the clock.
@@ -33,7 +33,7 @@ impl Moment {
         self.0
     }
 
-    /// Returns the nanoseconds since an earlier instant, or 0 if that instant is later.
+    /// Returns the nanoseconds since an earlier instant, or 0 if `earlier` is the later instant.
     #[must_use]
     pub const fn since(self, earlier: Self) -> u64 {
         self.0.saturating_sub(earlier.0)
@@ -124,7 +124,7 @@ impl TimeBase {
     }
 }
 
-/// A [`TimeBase`] with the offset of the wall clock. It converts a stream's offsets to Unix time for export and
+/// A [`TimeBase`] with the offset of the wall clock. This base converts a stream's offsets to Unix time for export and
 /// display.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct UnixBase {

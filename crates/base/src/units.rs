@@ -43,7 +43,7 @@ pub const DURATION_EXAMPLES: &str = "500ms, 30s, 5m or 1h";
 /// Examples of sizes for messages.
 pub const SIZE_EXAMPLES: &str = "512KiB, 8MiB or 1GiB";
 
-const LONGEST_NS: u64 = 10_000 * 86_400_000_000_000;
+const MAX_DURATION_NS: u64 = 10_000 * 86_400_000_000_000;
 
 impl FromStr for HumanDuration {
     type Err = String;
@@ -65,7 +65,7 @@ impl FromStr for HumanDuration {
             total = total.saturating_add(part.ok_or_else(wrong)?);
             rest = after;
         }
-        let total = u64::try_from(total).ok().filter(|total| *total <= LONGEST_NS);
+        let total = u64::try_from(total).ok().filter(|total| *total <= MAX_DURATION_NS);
         let total = total.ok_or_else(|| format!("{} is too long; at most 10000d", quoted(text)))?;
         Ok(Self(Duration::from_nanos(total)))
     }
@@ -101,7 +101,8 @@ fn wrong(text: &str, number: &str, unit: &str, what: &str, examples: &str) -> St
     }
 }
 
-/// Returns a decimal number times `scale`, rounded down, or `None` if it is not a number or is too large.
+/// Returns a decimal number times `scale`, rounded down, or `None` if `number` is not a decimal number, or if the
+/// product is too large.
 fn scaled(number: &str, scale: u128) -> Option<u128> {
     let (whole, part) = number.split_once('.').unwrap_or((number, ""));
     if whole.is_empty() || whole.len() > 20 || part.len() > 18 || number.ends_with('.') {

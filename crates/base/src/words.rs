@@ -22,13 +22,13 @@ macro_rules! words {
         $(#[$about:meta])*
         $visible:vis enum $name:ident { $($(#[$of:meta])* $variant:ident = $word:literal),+ $(,)? }
     ) => {
-        $(#[$about])*
         #[derive(
             Debug, Clone, Copy, PartialEq, Eq, Hash,
             $crate::serde::Serialize, $crate::serde::Deserialize, $crate::schemars::JsonSchema,
         )]
         #[serde(crate = "::base::serde")]
         #[schemars(crate = "::base::schemars")]
+        $(#[$about])*
         $visible enum $name {
             $($(#[$of])* #[serde(rename = $word)] $variant,)+
         }

@@ -24,7 +24,7 @@ const INFORMATIONAL: u32 = 4;
 /// Modules and methods, which provide the names in stacks.
 const NAMES: Rundown = Rundown::Keyword(0x38);
 /// Maximum number of rows per table.
-const MOST: usize = 10;
+const MAX_ROWS: usize = 10;
 
 #[tokio::main(flavor = "current_thread")]
 async fn main() -> Result<(), Box<dyn Error>> {
@@ -34,7 +34,7 @@ async fn main() -> Result<(), Box<dyn Error>> {
 
     // Reading /proc blocks the thread.
     let process = spawn_blocking(move || Scan::host().inspect(pid)).await??;
-    let client = Client::new(Endpoint::of(&process)?);
+    let client = Client::new(Endpoint::for_process(&process)?);
     let config = SessionConfig {
         // Most of the buffer is for the rundown.
         buffer_mb: 32,
@@ -72,7 +72,7 @@ fn print(burst: &Burst) -> std::io::Result<()> {
     let site = |name: &Option<Name>| name.as_ref().map_or("unknown".to_owned(), Name::to_string);
     let callers = burst.callers();
     writeln!(out, "{} collections", callers.collections)?;
-    for caller in callers.callers.iter().take(MOST) {
+    for caller in callers.callers.iter().take(MAX_ROWS) {
         // `None` if no stop was observed.
         let stopped = caller
             .stopped_ns
@@ -82,7 +82,7 @@ fn print(burst: &Burst) -> std::io::Result<()> {
     }
     let allocations = burst.allocations();
     writeln!(out, "{:.1} MB allocated", allocations.total.estimate as f64 / 1e6)?;
-    for one in allocations.sites.iter().take(MOST) {
+    for one in allocations.sites.iter().take(MAX_ROWS) {
         let of = one.r#type.as_deref().unwrap_or("several types");
         let megabytes = one.amount.estimate as f64 / 1e6;
         writeln!(out, "{megabytes:>18.1} MB  {of} by {}", site(&one.site))?;

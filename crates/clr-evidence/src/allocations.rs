@@ -4,8 +4,8 @@
 //! with the program's method that called it. .NET 10 samples randomly (`AllocationSampled`), and
 //! [`estimate`](crate::estimate) computes the number of bytes that the samples represent. Older runtimes have only
 //! `AllocationTick`, about once per 100 KB and heap. The type that crosses this threshold is credited with all 100 KB,
-//! so code that allocates in step with the ticks is over- or underestimated. These estimates are biased and have no
-//! interval.
+//! so the bytes of code that allocates in step with the ticks can be estimated too high or too low. These estimates
+//! are biased and have no interval.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
@@ -14,7 +14,7 @@ use serde::Serialize;
 use crate::budget::{Budget, shown_bytes};
 use crate::estimate::Sum;
 use crate::name::{CONTINUATION, CONTINUATION_SHOWN, Frame, Name, clean, shortened, type_name};
-use crate::site::{Site, Stack, Ways, are_said, typical};
+use crate::site::{CallPaths, Site, Stack, are_said, typical};
 use crate::stacks::StackId;
 
 /// Memory per type excluding its names, here and in a report, in bytes.
@@ -80,11 +80,11 @@ impl Samples {
     }
 
     fn type_id(&mut self, name: &str, budget: &mut Budget) -> TypeId {
-        // NativeAOT does not name types. Its ticks contain NULL.
+        // NativeAOT does not name types; ticks of NativeAOT contain the name `NULL`.
         if name.is_empty() || name == "NULL" {
             return None;
         }
-        // Names are foreign input. Longer names are truncated.
+        // Names are not trusted, so names above the maximum length are truncated.
         let end = name
             .char_indices()
             .nth(MAX_TYPE_CHARS)
@@ -126,14 +126,14 @@ impl Samples {
         let method = if self.ticks > 0 { Method::Tick } else { Method::Sampled };
         let mut all = Sum::default();
         let mut by_type: BTreeMap<Option<TypeNames<'a>>, Sum> = BTreeMap::new();
-        let mut by_site: BTreeMap<Site<'a>, (Ways<'a>, Sum, BTreeSet<Option<TypeNames<'a>>>)> = BTreeMap::new();
+        let mut by_site: BTreeMap<Site<'a>, (CallPaths<'a>, Sum, BTreeSet<Option<TypeNames<'a>>>)> = BTreeMap::new();
         for (stack, type_name, sum) in self.by_stack() {
             let frames = frames(stack);
             let type_name = allocated(type_name, &frames);
             let frames = from_site(frames);
             all.add(sum);
             by_type.entry(type_name).or_default().add(sum);
-            let (ways, of_site, types) = by_site.entry(Site::of(&frames)).or_default();
+            let (ways, of_site, types) = by_site.entry(Site::from_stack(&frames)).or_default();
             ways.see(frames, sum.samples);
             of_site.add(sum);
             types.insert(type_name);
@@ -144,7 +144,7 @@ impl Samples {
                 kind: "allocation_type",
                 r#type: names.map(|names| names.raw.to_owned()),
                 name: names.map(|names| names.shown.to_owned()),
-                amount: Amount::of(sum, method),
+                amount: Amount::from_sum(sum, method),
             })
             .collect();
         let mut sites: Vec<SiteAllocations> = by_site
@@ -158,7 +158,7 @@ impl Samples {
                     site: site.cloned(),
                     called_by: called_by.cloned(),
                     r#type: only.map(|names| names.raw.to_owned()),
-                    amount: Amount::of(&sum, method),
+                    amount: Amount::from_sum(&sum, method),
                     frames,
                     raw_frames,
                     stacks,
@@ -169,7 +169,7 @@ impl Samples {
         sites.sort_by_key(|one| std::cmp::Reverse(one.amount.estimate));
         Allocations {
             method,
-            total: Amount::of(&all, method),
+            total: Amount::from_sum(&all, method),
             types,
             sites,
             without_place: self.other,
@@ -207,14 +207,14 @@ pub struct Amount {
     pub estimate: u64,
     /// Lower limit of the 95 % interval, in bytes; `None` for ticks, whose error is unknown.
     pub low: Option<u64>,
-    /// Upper limit of the 95 % interval, in bytes; `None` for ticks.
+    /// Upper limit of the 95 % interval, in bytes; `None` for ticks, whose error is unknown.
     pub high: Option<u64>,
     /// Number of samples.
     pub samples: u64,
 }
 
 impl Amount {
-    fn of(sum: &Sum, method: Method) -> Self {
+    fn from_sum(sum: &Sum, method: Method) -> Self {
         let limits = (method == Method::Sampled).then(|| sum.estimate());
         Self {
             estimate: sum.bytes.round() as u64,
@@ -275,7 +275,8 @@ pub struct SiteAllocations {
     /// Estimated amount.
     #[serde(flatten)]
     pub amount: Amount,
-    /// Readable names, from the site outwards. If the site has several stacks, the most frequent one.
+    /// Readable names, from the site outwards. If the site has several stacks, these are the names of the most frequent
+    /// stack.
     pub frames: Vec<Name>,
     /// Names of the same frames in the runtime.
     pub raw_frames: Vec<Name>,
@@ -287,7 +288,7 @@ pub struct SiteAllocations {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::budget::{BURST_BYTES, MOST_SHOWN};
+    use crate::budget::{BURST_BYTES, MAX_SHOWN};
     use crate::stacks::Stacks;
 
     fn frames_of<'a>(stack: Option<StackId>, stacks: &Stacks, [main, ctor, parse]: &'a [Frame; 3]) -> Vec<&'a Frame> {
@@ -316,9 +317,9 @@ mod tests {
         samples.sampled("System.Byte[]", 100, main, &mut budget);
         samples.sampled("", 100, None, &mut budget);
         let frames = [
-            Frame::of("Shop.Program", "Main"),
-            Frame::of("System.String", "Ctor"),
-            Frame::of("Shop.Orders", "Parse"),
+            Frame::new("Shop.Program", "Main"),
+            Frame::new("System.String", "Ctor"),
+            Frame::new("Shop.Orders", "Parse"),
         ];
         let report = samples.report(|stack| frames_of(stack, &stacks, &frames));
         assert_eq!((report.method, report.total.samples), (Method::Sampled, 4));
@@ -352,10 +353,10 @@ mod tests {
 
     /// Scenario: samples have no type, as written by .NET 11 for the objects that store a suspended method, and for
     /// another object.
-    /// Guarantee: the first samples get a name, and the other sample does not.
+    /// Guarantee: the samples for suspended methods get the name of their type, and the other sample has no name.
     #[test]
     fn continuation_type_is_named() {
-        let of = |frames: &[(&str, &str)]| frames.iter().map(|(of, name)| Frame::of(of, name)).collect::<Vec<_>>();
+        let of = |frames: &[(&str, &str)]| frames.iter().map(|(of, name)| Frame::new(of, name)).collect::<Vec<_>>();
         let waits = of(&[
             (
                 "System.RuntimeTypeHandle",
@@ -380,7 +381,7 @@ mod tests {
     }
 
     /// Scenario: samples are ticks of .NET 8.
-    /// Guarantee: the amount is that of the ticks, without an interval.
+    /// Guarantee: the amount is the amount of the ticks, without an interval.
     #[test]
     fn tick_has_no_interval() {
         let (mut samples, mut budget) = (Samples::default(), Budget::default());
@@ -390,7 +391,7 @@ mod tests {
         assert_eq!((report.total.estimate, report.total.low), (106_000, None));
     }
 
-    /// Scenario: names of types have a megabyte and differ only at their ends.
+    /// Scenario: names of types have a million characters and differ only at their ends.
     /// Guarantee: the retained names have at most the maximum length.
     #[test]
     fn type_name_is_bounded() {
@@ -405,7 +406,7 @@ mod tests {
         let longest = samples.ids.keys().map(|name| chars(name)).max();
         assert_eq!(
             (chars(raw), chars(shown), longest),
-            (MOST_SHOWN, MOST_SHOWN, Some(MAX_TYPE_CHARS))
+            (MAX_SHOWN, MAX_SHOWN, Some(MAX_TYPE_CHARS))
         );
     }
 

@@ -8,12 +8,12 @@
 pub const BURST_BYTES: usize = 16 << 20;
 
 /// Maximum number of characters of a name in reports.
-pub const MOST_SHOWN: usize = 256;
+pub const MAX_SHOWN: usize = 256;
 
 /// Returns the maximum size of a name in a report, in bytes. `bytes` is the size of the name; a harmful character is
 /// replaced by three bytes.
 pub(crate) fn shown_bytes(bytes: usize) -> usize {
-    (64 + 3 * bytes).min(4 * MOST_SHOWN)
+    (64 + 3 * bytes).min(4 * MAX_SHOWN)
 }
 
 /// The memory of one burst.

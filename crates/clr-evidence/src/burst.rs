@@ -3,8 +3,8 @@
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use clr_gc::event::{ClrEvent, RUNTIME_PROVIDER};
-use clr_gc::gc::{LIVE_SETTLE_NS, Settling};
-use clr_gc::stream::{Advanced, GcStream, Observed, Scope, StreamLimits};
+use clr_gc::gc::{LIVE_SETTLE_NS, ReportTiming};
+use clr_gc::stream::{AdvanceOutcome, GcStream, Observed, Scope, StreamLimits};
 use nettrace::limits::Limits;
 use nettrace::{Ending, TraceHeader};
 
@@ -15,7 +15,7 @@ use crate::callers::{Callers, Triggers};
 use crate::method::{METHOD_DC_END_VERBOSE, METHOD_LOAD_VERBOSE, Methods, RUNDOWN_PROVIDER};
 use crate::module::{MODULE_DC_END, MODULE_LOAD, Modules, Owner, PROCESS_INFO_PROVIDER};
 use crate::name::Frame;
-use crate::pprof::Stacked;
+use crate::pprof::SampleStack;
 use crate::stacks::{StackId, Stacks};
 use crate::threads::{SAMPLE_PROVIDER, THREAD_DC, ThreadStacks, Threads};
 
@@ -50,9 +50,10 @@ struct BurstState {
     budget: Budget,
     /// Whether the burst is closed: further events do not count, and only names are read.
     is_closed: bool,
-    /// Maximum number of samples that count.
+    /// Maximum number of samples that count; `None` if unlimited.
     most_samples: Option<u64>,
-    /// Process of the first event.
+    /// Process of the first event; `None` before the first event, and `Some(None)` if the stream does not report
+    /// processes.
     process: Option<Option<u64>>,
     other_processes: u64,
     first: Option<i64>,
@@ -67,7 +68,7 @@ impl Burst {
     pub fn new(origin: Origin) -> Self {
         let (settling, limits) = match origin {
             Origin::File => (
-                Settling::AtTheEnd,
+                ReportTiming::AtTheEnd,
                 StreamLimits {
                     decoder: Limits {
                         // Files can cover whole machines, but they are read as fast as possible.
@@ -79,14 +80,14 @@ impl Burst {
                 },
             ),
             Origin::Live => (
-                Settling::After(LIVE_SETTLE_NS),
+                ReportTiming::After(LIVE_SETTLE_NS),
                 StreamLimits {
                     decoder: Limits {
-                        // The bytes that 2,500 collections per second write in 0.2 s, with their stacks and marks,
-                        // because the runtime scans its buffers less often on a loaded host. Above the limit, events
-                        // are out of order.
+                        // This limit holds the bytes that 2,500 collections per second write in 0.2 s, with their
+                        // stacks and marks, because the runtime scans its buffers less often on a loaded host. Above
+                        // the limit, events are out of order.
                         max_pending_bytes: 1536 << 10,
-                        // The stacks of several thousand events between two sequence points.
+                        // This limit holds the stacks of several thousand events between two sequence points.
                         max_stack_bytes: 2 << 20,
                         ..Limits::for_one_live_process()
                     },
@@ -102,23 +103,24 @@ impl Burst {
         }
     }
 
-    /// Sets the maximum number of allocation samples that count. The burst ends with the last of them.
+    /// Sets the maximum number of allocation samples that count. Samples after this number are ignored, and the burst
+    /// ends with the last counted sample.
     pub fn set_most_samples(&mut self, samples: u64) {
         self.state.most_samples = Some(samples);
     }
 
-    /// Closes the analysis after the session was requested to stop. Later events do not count, except names, because
+    /// Closes the analysis after a stop of the session was requested. Later events do not count, except names, because
     /// the process can write any number of events with any timestamps after the request.
     pub fn close(&mut self) {
         self.state.is_closed = true;
     }
 
-    /// Ignores events before this time.
+    /// Ignores events before the time `at`, in nanoseconds of the stream's clock.
     pub fn set_start(&mut self, at: i64) {
         self.state.window.start = Some(at);
     }
 
-    /// Ignores events after this time.
+    /// Ignores events after the time `at`, in nanoseconds of the stream's clock. The earliest of several ends applies.
     pub fn set_end(&mut self, at: i64) {
         let end = &mut self.state.window.end;
         *end = Some(end.map_or(at, |known| known.min(at)));
@@ -155,7 +157,7 @@ impl Burst {
                 let (sync, window) = (state.sync, state.window);
                 state.triggers.outcome(&outcome, sync, window, &mut state.budget);
             }
-            if advanced == Advanced::Drained {
+            if advanced == AdvanceOutcome::Drained {
                 return Ok(());
             }
         }
@@ -166,7 +168,8 @@ impl Burst {
         self.state.samples.count()
     }
 
-    /// Returns the number of pinned objects in the newest collection.
+    /// Returns the number of pinned objects in the newest collection, or `None` if no collection has reported the
+    /// number.
     pub fn pinned_objects(&self) -> Option<u32> {
         self.state.pinned_objects
     }
@@ -223,11 +226,11 @@ impl Burst {
     }
 
     /// Returns the stacks of the samples, for a profile in [`pprof`](crate::pprof) format.
-    pub fn stacked(&self) -> Vec<Stacked<'_>> {
+    pub fn stacked(&self) -> Vec<SampleStack<'_>> {
         let addresses = |stack: Option<StackId>| stack.map(|stack| self.state.stacks.frames(stack)).unwrap_or_default();
         let groups = self.state.samples.by_stack();
         groups
-            .map(|(stack, type_name, sum)| Stacked {
+            .map(|(stack, type_name, sum)| SampleStack {
                 frames: addresses(stack).iter().copied().zip(self.frames(stack)).collect(),
                 type_name: allocated(type_name, &self.frames(stack)).map(|names| names.raw),
                 samples: sum.samples,
@@ -317,7 +320,8 @@ fn ticks_ns(header: &TraceHeader) -> i64 {
 }
 
 impl BurstState {
-    /// Ends the burst at the last sample that counts, because no sample represents later allocations.
+    /// Sets the end of the burst to `at`, the time of the last sample that counts, once the maximum number of samples
+    /// is reached. No sample represents later allocations.
     fn end_with_the_last_sample(&mut self, at: i64) {
         if self.most_samples.is_some_and(|most| self.samples.count() >= most) {
             self.window.end = Some(self.window.end.map_or(at, |end| end.min(at)));

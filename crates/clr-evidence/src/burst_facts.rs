@@ -47,7 +47,7 @@ pub struct BurstFacts {
     pub other_processes: u64,
     /// Whether the stream has its end tag.
     pub clean_end: bool,
-    /// Time from StopTracing to the end, if the stream shows it, from the first to the last rundown event, in
-    /// nanoseconds.
+    /// Time from the first to the last rundown event, in nanoseconds: an estimate of the time from StopTracing to the
+    /// end of the stream. `None` if the stream has no rundown.
     pub rundown_ns: Option<i64>,
 }

@@ -17,7 +17,7 @@
 //! # Methods without a frame
 //!
 //! A method has no frame if its last action is the call and the JIT has turned it into a tail call, or if the method
-//! was inlined. The frame is then that of its caller.
+//! was inlined. The stack then contains the frame of its caller instead.
 
 mod api;
 mod record;
@@ -32,7 +32,7 @@ use crate::burst_facts::Window;
 use crate::callers::api::asked;
 pub use crate::callers::record::{Caller, Callers, Evidence};
 use crate::name::Frame;
-use crate::site::{Site, Ways, typical};
+use crate::site::{CallPaths, Site, typical};
 use crate::stacks::StackId;
 
 /// Memory per collection or stop whose caller is known and whose end is not, in bytes. The time of collections and
@@ -41,7 +41,8 @@ const PENDING_BYTES: usize = 128;
 /// Maximum number of concurrent open stops.
 const MAX_OPEN: usize = 64;
 
-/// Represents every reason that no runtime sends. Sums are stored by reason, so the number of reasons must be bounded.
+/// Number that represents every reason without a name. Sums are stored by reason, so the number of reasons must be
+/// bounded.
 const UNKNOWN: u32 = u32::MAX;
 
 fn known(reason: GcReason) -> u32 {
@@ -120,7 +121,7 @@ pub struct Triggers {
 }
 
 impl Triggers {
-    /// Processes an event. Its stack has been interned, and `at` is in nanoseconds of the stream's clock.
+    /// Processes an event. The stack of the event has been interned, and `at` is in nanoseconds of the stream's clock.
     pub(crate) fn observe(
         &mut self,
         event: &ClrEvent<'_>,
@@ -244,11 +245,11 @@ impl Triggers {
     /// Returns the records, ordered by stopped time, longest first.
     pub(crate) fn report<'a>(&self, frames: impl Fn(Option<StackId>) -> Vec<&'a Frame>, window: Window) -> Callers {
         type Row<'a> = (Option<&'static str>, &'static str, Site<'a>);
-        let mut rows: BTreeMap<Row<'a>, (Option<Evidence>, Ways<'a>, Sum)> = BTreeMap::new();
+        let mut rows: BTreeMap<Row<'a>, (Option<Evidence>, CallPaths<'a>, Sum)> = BTreeMap::new();
         let mut all = Sum::default();
         for (&(reason, stack), sum) in &self.sums {
             let (api, evidence, asked_by) = asked(reason, sum, frames(stack));
-            let row = (api, reason_name(reason), Site::of(&asked_by));
+            let row = (api, reason_name(reason), Site::from_stack(&asked_by));
             let (best, ways, of_row) = rows.entry(row).or_default();
             *best = (*best).max(evidence);
             ways.see(asked_by, sum.triggers.max(sum.collections));
@@ -324,7 +325,7 @@ mod tests {
     use super::*;
 
     /// Scenario: the stops of two threads appear to overlap, as if more events wait than the decoder can hold.
-    /// Guarantee: each collection is assigned to the trigger of its own thread, and no trigger is without a collection.
+    /// Guarantee: each collection is assigned to the trigger of the same thread, and every trigger has a collection.
     #[test]
     fn collection_is_assigned_to_its_thread() {
         let suspend = [1, 0, 0, 0, 255, 255, 255, 255, 0, 0];
@@ -333,7 +334,7 @@ mod tests {
         let mut at = 0;
         let mut observe = |thread: u64, id: u16, payload: &[u8]| {
             at += 1;
-            let layout = Layout::of(RUNTIME_PROVIDER, id.into(), None).unwrap();
+            let layout = Layout::find(RUNTIME_PROVIDER, id.into(), None).unwrap();
             let event = event::decode(layout, payload, PointerSize::Eight).unwrap();
             triggers.observe(&event, (thread, at), true, None, &mut budget);
         };

@@ -1,7 +1,7 @@
 //! Compares two outputs of `gcwatch allocations`. Values are per second, because bursts have different lengths.
 //!
-//! A difference is `clear` if the two 95 % intervals do not overlap. If one of them has no interval (ticks), this is
-//! unknown.
+//! A difference is `clear` if the 95 % intervals of the two outputs do not overlap. Without an interval (ticks),
+//! `clear` is unknown.
 
 use std::collections::BTreeMap;
 
@@ -9,12 +9,12 @@ use serde::{Deserialize, Serialize};
 
 /// Maximum size of a line, in bytes.
 const MAX_LINE_BYTES: usize = 1 << 20;
-/// Maximum number of types and sites in an output.
+/// Maximum number of records in an output.
 const MAX_RECORDS: usize = 1 << 18;
 
 /// Error returned if a text is not an output of `gcwatch allocations`.
 #[derive(Debug, thiserror::Error)]
-pub enum NoOutput {
+pub enum OutputError {
     /// A line is not a record.
     #[error("line {line} is not a record of `gcwatch allocations --format ndjson`: {problem}")]
     Line {
@@ -56,13 +56,13 @@ pub struct Rate {
 #[derive(Debug, Default, PartialEq)]
 pub struct Output {
     total: Rate,
-    rates: BTreeMap<(What, Option<String>), Rate>,
+    rates: BTreeMap<(DiffSubject, Option<String>), Rate>,
 }
 
 /// The subject of a row in a comparison.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "lowercase")]
-pub enum What {
+pub enum DiffSubject {
     /// The sum of all allocations.
     Total,
     /// A type.
@@ -76,7 +76,7 @@ pub enum What {
 pub struct Change {
     kind: &'static str,
     /// Subject of the row.
-    pub of: What,
+    pub of: DiffSubject,
     /// Name of the type or site; `None` if unknown.
     pub name: Option<String>,
     /// Rate in the first output.
@@ -94,12 +94,12 @@ impl Output {
     ///
     /// # Errors
     /// Returns an error if the text is not an output of `gcwatch allocations`.
-    pub fn read(text: &str) -> Result<Self, NoOutput> {
+    pub fn read(text: &str) -> Result<Self, OutputError> {
         let mut output = Self::default();
         let mut seconds = None;
         let mut records = 0;
         for (index, line) in text.lines().enumerate().filter(|(_, line)| !line.trim().is_empty()) {
-            let no_line = |problem: String| NoOutput::Line {
+            let no_line = |problem: String| OutputError::Line {
                 line: index + 1,
                 problem,
             };
@@ -113,12 +113,12 @@ impl Output {
                 seconds = times.map(|(start, end)| end.saturating_sub(start) as f64 / 1e9);
             }
             let Some(seconds) = seconds else {
-                return Err(NoOutput::NoFirst);
+                return Err(OutputError::NoFirst);
             };
             let key = match line.kind.as_str() {
-                "allocation_type" => (What::Type, line.type_name),
-                "allocation_site" => (What::Site, line.site),
-                "allocations" => (What::Total, None),
+                "allocation_type" => (DiffSubject::Type, line.type_name),
+                "allocation_site" => (DiffSubject::Site, line.site),
+                "allocations" => (DiffSubject::Total, None),
                 _ => continue,
             };
             let per_second = |bytes: Option<u64>| bytes.map(|bytes| bytes as f64 / seconds);
@@ -128,7 +128,7 @@ impl Output {
                 high: per_second(line.high),
             };
             let sum = match key.0 {
-                What::Total => &mut output.total,
+                DiffSubject::Total => &mut output.total,
                 _ => output.rates.entry(key).or_insert(Rate {
                     low: Some(0.0),
                     high: Some(0.0),
@@ -138,14 +138,14 @@ impl Output {
             if *sum == Rate::default() {
                 *sum = rate;
             } else {
-                // The sum of the limits is an upper bound for the limits of the sum.
+                // The interval between the summed limits is at least as wide as the interval of the sum.
                 sum.rate += rate.rate;
                 sum.low = sum.low.zip(rate.low).map(|(a, b)| a + b);
                 sum.high = sum.high.zip(rate.high).map(|(a, b)| a + b);
             }
         }
         if seconds.is_none() {
-            return Err(NoOutput::NoFirst);
+            return Err(OutputError::NoFirst);
         }
         Ok(output)
     }
@@ -160,11 +160,14 @@ pub fn diff(before: &Output, after: &Output) -> Vec<Change> {
         changes.push(change(*of, name.clone(), of_one(before), of_one(after)));
     }
     changes.sort_by(|a, b| b.change.abs().total_cmp(&a.change.abs()));
-    changes.insert(0, change(What::Total, None, Some(before.total), Some(after.total)));
+    changes.insert(
+        0,
+        change(DiffSubject::Total, None, Some(before.total), Some(after.total)),
+    );
     changes
 }
 
-fn change(of: What, name: Option<String>, before: Option<Rate>, after: Option<Rate>) -> Change {
+fn change(of: DiffSubject, name: Option<String>, before: Option<Rate>, after: Option<Rate>) -> Change {
     // An item that is missing in an output was not sampled there, so its upper limit is unknown.
     let clear = match (before, after) {
         (
@@ -224,10 +227,10 @@ mod tests {
         assert_eq!(
             rows,
             [
-                (What::Total, None, -5.0, None),
-                (What::Type, Some("A"), 100.0, Some(true)),
-                (What::Type, Some("C"), 10.0, None),
-                (What::Type, Some("B"), 0.0, Some(false)),
+                (DiffSubject::Total, None, -5.0, None),
+                (DiffSubject::Type, Some("A"), 100.0, Some(true)),
+                (DiffSubject::Type, Some("C"), 10.0, None),
+                (DiffSubject::Type, Some("B"), 0.0, Some(false)),
             ]
         );
     }
@@ -236,10 +239,10 @@ mod tests {
     /// Guarantee: the error contains the line, or the missing record.
     #[test]
     fn foreign_text_is_refused() {
-        assert!(matches!(Output::read("x"), Err(NoOutput::Line { line: 1, .. })));
-        assert!(matches!(Output::read(""), Err(NoOutput::NoFirst)));
-        assert!(matches!(Output::read("{\"kind\":\"gc\"}"), Err(NoOutput::NoFirst)));
+        assert!(matches!(Output::read("x"), Err(OutputError::Line { line: 1, .. })));
+        assert!(matches!(Output::read(""), Err(OutputError::NoFirst)));
+        assert!(matches!(Output::read("{\"kind\":\"gc\"}"), Err(OutputError::NoFirst)));
         let times = "{\"kind\":\"allocations\",\"start_ns\":5,\"end_ns\":5}";
-        assert!(matches!(Output::read(times), Err(NoOutput::NoFirst)));
+        assert!(matches!(Output::read(times), Err(OutputError::NoFirst)));
     }
 }

@@ -5,13 +5,13 @@
 //! and therefore represents s / P bytes (unbiased) with a variance of s^2 (1 - P) / P^2. The variance is nearly all of
 //! the estimate squared for small objects, and zero for large objects, which are always sampled.
 //!
-//! The intervals are those of Fay and Feuer (1997) for sums of weighted Poisson counts: gamma quantiles with the mean
-//! and the variance of the sum, where the upper limit allows for one more sample. If all samples have the same weight,
-//! they equal the exact Poisson limits (Garwood), which a normal approximation misses for few samples: one sample
+//! The intervals follow Fay and Feuer (1997) for sums of weighted Poisson counts: gamma quantiles with the mean and the
+//! variance of the sum, where the upper limit allows for one more sample. If all samples have the same weight, the
+//! limits equal the exact Poisson limits (Garwood), which a normal approximation misses for few samples: one sample
 //! represents 2.5 KB to 570 KB, not 100 KB +- 200 KB. Sampled objects were certainly allocated, so no lower limit is
 //! below their own size.
 
-/// Average number of bytes between two samples.
+/// Average number of bytes between two samples of .NET 10 and later.
 pub const INTERVAL_BYTES: f64 = 102_400.0;
 /// Probability excluded at each limit.
 const TAIL: f64 = 0.025;
@@ -41,7 +41,7 @@ pub struct Estimate {
 }
 
 impl Sum {
-    /// Adds a sampled object.
+    /// Adds a sampled object of `size` bytes.
     pub fn sample(&mut self, size: u64) {
         let size = size.max(1) as f64;
         let seen = -(size * (-1.0 / INTERVAL_BYTES).ln_1p()).exp_m1();
@@ -65,7 +65,7 @@ impl Sum {
         self.own += other.own;
     }
 
-    /// Returns the estimate with its interval. Valid for samples, not for ticks.
+    /// Returns the estimate with its interval. The result is valid for samples, but not for ticks.
     pub fn estimate(&self) -> Estimate {
         let low = if self.samples == 0 {
             0.0

@@ -1,9 +1,9 @@
-//! Flame graphs as SVG: without scripts and external resources, for light and dark mode.
+//! Flame graphs as SVG, without scripts or external resources, for light and dark mode.
 //!
 //! The outermost frame is at the bottom. The width of a frame represents the weight of its stacks. Frames with the same
 //! parent are sorted by name. Each frame has its full name and its weight as a title, which browsers display. Frames
-//! narrower than [`LEAST_WIDTH`] are omitted, and the picture states their weight. If a picture would exceed
-//! [`MOST_BYTES`], this minimum width is doubled until it fits.
+//! narrower than [`MIN_WIDTH`] are omitted, and the picture states their weight. If a picture would exceed
+//! [`MAX_BYTES`], this minimum width is doubled until it fits.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
@@ -17,9 +17,9 @@ const MARGIN: f64 = 10.0;
 /// Approximate width of a character, in pixels.
 const CHARACTER: f64 = 6.7;
 /// Minimum width of a frame, in pixels. Narrower frames are omitted.
-pub const LEAST_WIDTH: f64 = 0.5;
-/// Maximum size of a picture's frames, in bytes. Above it, only wider frames are drawn.
-pub const MOST_BYTES: usize = 1 << 20;
+pub const MIN_WIDTH: f64 = 0.5;
+/// Maximum size of a picture's frames, in bytes. If the frames need more space, only wider frames are drawn.
+pub const MAX_BYTES: usize = 1 << 20;
 /// Size of a frame without its name, in bytes.
 const FRAME_BYTES: usize = 256;
 /// Maximum number of rows. Deeper frames are omitted.
@@ -58,10 +58,10 @@ impl Unit {
 
 /// The stacks above a frame. They are sorted by their frames, so that the stacks of a frame in the next row are a
 /// subslice.
-type Above<'a> = [(&'a [&'a str], u64)];
+type ChildStacks<'a> = [(&'a [&'a str], u64)];
 
-/// Returns the frames in a row above these stacks: name, weight, and stacks.
-fn children<'a>(stacks: &'a Above<'a>, row: usize) -> impl Iterator<Item = (&'a str, u64, &'a Above<'a>)> {
+/// Returns the frames of these stacks in a row, each with its name, its weight and its stacks.
+fn children<'a>(stacks: &'a ChildStacks<'a>, row: usize) -> impl Iterator<Item = (&'a str, u64, &'a ChildStacks<'a>)> {
     let of_row = move |stack: &(&'a [&'a str], u64)| stack.0.get(row).copied().filter(|_| row < MAX_ROWS);
     let groups = stacks.chunk_by(move |one, other| of_row(one) == of_row(other));
     groups.filter_map(move |group| {
@@ -70,7 +70,7 @@ fn children<'a>(stacks: &'a Above<'a>, row: usize) -> impl Iterator<Item = (&'a 
     })
 }
 
-fn sum(stacks: &Above<'_>) -> u64 {
+fn sum(stacks: &ChildStacks<'_>) -> u64 {
     stacks.iter().fold(0, |sum, (_, weight)| sum.saturating_add(*weight))
 }
 
@@ -92,8 +92,9 @@ impl Drawing<'_> {
         (WIDTH - 2.0 * MARGIN) * weight as f64 / self.all.max(1) as f64
     }
 
-    /// Counts the rows first, because the root is at the bottom. Returns the maximum size of the frames, in bytes.
-    fn measure(&mut self, stacks: &Above<'_>, row: usize) -> usize {
+    /// Counts the rows and the omitted weight before drawing, because the root is at the bottom. Returns the maximum
+    /// size of the frames, in bytes.
+    fn measure(&mut self, stacks: &ChildStacks<'_>, row: usize) -> usize {
         let mut bytes = 0;
         for (name, weight, above) in children(stacks, row) {
             if self.width(weight) >= self.least_width {
@@ -107,7 +108,7 @@ impl Drawing<'_> {
         bytes
     }
 
-    fn draw(&mut self, stacks: &Above<'_>, row: usize, left: f64) {
+    fn draw(&mut self, stacks: &ChildStacks<'_>, row: usize, left: f64) {
         let mut left = left;
         for (name, weight, above) in children(stacks, row) {
             let width = self.width(weight);
@@ -147,8 +148,8 @@ impl Drawing<'_> {
     }
 }
 
-/// Returns the picture, of at most [`MOST_BYTES`]. Stacks have their outermost frame first. `framework` contains the
-/// names of frames that belong to the framework.
+/// Returns the flame graph as SVG, whose frames take at most [`MAX_BYTES`]. Each key of `stacks` lists the outermost
+/// frame first. `framework` contains the names of frames that belong to the framework.
 pub fn svg(title: &str, stacks: &BTreeMap<Vec<&str>, u64>, unit: Unit, framework: &BTreeSet<&str>) -> String {
     let stacks: Vec<(&[&str], u64)> = stacks
         .iter()
@@ -160,12 +161,12 @@ pub fn svg(title: &str, stacks: &BTreeMap<Vec<&str>, u64>, unit: Unit, framework
         body: String::new(),
         unit,
         all,
-        least_width: LEAST_WIDTH,
+        least_width: MIN_WIDTH,
         rows: 0,
         left_out: 0,
     };
     // The size is known before drawing. If it is too large, only wider frames are drawn.
-    while drawing.measure(&stacks, 0) > MOST_BYTES {
+    while drawing.measure(&stacks, 0) > MAX_BYTES {
         (drawing.rows, drawing.left_out) = (0, 0);
         drawing.least_width *= 2.0;
     }
@@ -221,7 +222,7 @@ fn fit(name: &str, room: usize) -> String {
     if length <= room {
         return name.to_owned();
     }
-    // Type and method without the namespace, if they fit.
+    // Remove parts of the namespace from the front until the rest fits.
     let mut rest = name;
     while let Some((_, shorter)) = rest
         .split_once('.')
@@ -276,7 +277,7 @@ mod tests {
             })
             .collect();
         let svg = svg("t", &stacks, Unit::Bytes, &BTreeSet::new());
-        assert!(svg.len() < MOST_BYTES + 4096, "{}", svg.len());
+        assert!(svg.len() < MAX_BYTES + 4096, "{}", svg.len());
         assert!(svg.contains("<title>Main:") && svg.contains("too narrow to show"));
         assert!(svg.contains("<title>000099&lt;"));
     }
@@ -299,7 +300,8 @@ mod tests {
     }
 
     /// Scenario: one frame has two branches with weights of 3 to 1.
-    /// Guarantee: the widths of the branches have the same ratio, next to each other above the frame.
+    /// Guarantee: the widths of the branches have the same ratio, and the branches are next to each other above the
+    /// frame.
     #[test]
     fn width_is_proportional_to_weight() {
         let svg = svg(

@@ -23,7 +23,7 @@ mod tests {
     use super::*;
 
     /// Scenario: a stack has weight, another has a semicolon in a name, and a third has no weight.
-    /// Guarantee: each stack with weight has a line, and names do not change the stacks.
+    /// Guarantee: each stack with weight has a line, and separators in names do not change the stacks.
     #[test]
     fn stack_is_written_as_line() {
         let stack = |frames: &[&'static str]| frames.to_vec();

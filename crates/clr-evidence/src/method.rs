@@ -17,9 +17,10 @@ use crate::budget::shown_bytes;
 
 /// Provider of the rundown at the end of a session.
 pub const RUNDOWN_PROVIDER: &str = "Microsoft-Windows-DotNETRuntimeRundown";
-/// `MethodDCEndVerbose` of [`RUNDOWN_PROVIDER`].
+/// Event id of `MethodDCEndVerbose` of [`RUNDOWN_PROVIDER`].
 pub const METHOD_DC_END_VERBOSE: u32 = 144;
-/// `MethodLoadVerbose` of the runtime's provider. The rundown at the start of a session has the same number.
+/// Event id of `MethodLoadVerbose` of the runtime's provider. `MethodDCStartVerbose` of the rundown at the start of a
+/// session has the same id.
 pub const METHOD_LOAD_VERBOSE: u32 = 143;
 
 /// Memory per method excluding its names, here and for its frame, in bytes.
@@ -47,7 +48,7 @@ pub struct Method {
 /// Error returned if a payload is not a method or a module.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("{field} is truncated")]
-pub struct NoMethod {
+pub struct MethodError {
     /// First incomplete field.
     pub field: &'static str,
 }
@@ -57,7 +58,7 @@ impl Method {
     ///
     /// # Errors
     /// Returns an error if the payload is too short.
-    pub fn decode(payload: &[u8]) -> Result<Self, NoMethod> {
+    pub fn decode(payload: &[u8]) -> Result<Self, MethodError> {
         let mut rest = payload;
         let _id = number::<8>(&mut rest, "MethodID")?;
         let module = number::<8>(&mut rest, "ModuleID")?;
@@ -82,7 +83,7 @@ impl Method {
         self.address.saturating_add(self.size.into())
     }
 
-    /// Returns type and name in the runtime's format.
+    /// Returns the type and the name of the method in the runtime's format.
     pub fn raw(&self) -> String {
         if self.namespace.is_empty() {
             return self.name.clone();
@@ -97,19 +98,19 @@ impl Method {
     }
 }
 
-pub(crate) fn number<const N: usize>(rest: &mut &[u8], field: &'static str) -> Result<u64, NoMethod> {
-    let (head, tail) = rest.split_first_chunk::<N>().ok_or(NoMethod { field })?;
+pub(crate) fn number<const N: usize>(rest: &mut &[u8], field: &'static str) -> Result<u64, MethodError> {
+    let (head, tail) = rest.split_first_chunk::<N>().ok_or(MethodError { field })?;
     *rest = tail;
     Ok(head.iter().rev().fold(0, |value, byte| value << 8 | u64::from(*byte)))
 }
 
-pub(crate) fn text(rest: &mut &[u8], field: &'static str) -> Result<String, NoMethod> {
+pub(crate) fn text(rest: &mut &[u8], field: &'static str) -> Result<String, MethodError> {
     let unit = |pair: &[u8]| pair.iter().rev().fold(0, |value, byte| value << 8 | u16::from(*byte));
     let length = rest
         .chunks_exact(2)
         .position(|pair| pair == [0, 0])
-        .ok_or(NoMethod { field })?;
-    let (head, tail) = rest.split_at_checked(length * 2 + 2).ok_or(NoMethod { field })?;
+        .ok_or(MethodError { field })?;
+    let (head, tail) = rest.split_at_checked(length * 2 + 2).ok_or(MethodError { field })?;
     *rest = tail;
     let units = head.chunks_exact(2).take(length).map(unit);
     Ok(char::decode_utf16(units)
@@ -128,7 +129,7 @@ pub struct Methods {
 
 impl Methods {
     /// Processes a verbose method event. If `wanted` is given, only a method with one of these addresses is retained.
-    /// Code can replace other code, so the later method wins.
+    /// New code can replace other code, so a later method replaces the earlier methods at its addresses.
     pub fn observe(&mut self, payload: &[u8], wanted: Option<&BTreeSet<u64>>, budget: &mut Budget) {
         let Ok(method) = Method::decode(payload) else { return };
         self.seen += 1;
@@ -151,14 +152,14 @@ impl Methods {
         }
     }
 
-    /// Returns the start of a known method that overlaps this method.
+    /// Returns the start of a known method that overlaps this method, or `None` if there is no such method.
     fn overlap(&self, method: &Method) -> Option<u64> {
         let (start, last) = self.by_address.range(..method.end()).next_back()?;
         (last.end() > method.address).then_some(*start)
     }
 
-    /// Returns the method that contains a return address. The address can be the first one after the code if the last
-    /// instruction is a call.
+    /// Returns the method that contains a return address. The address can be the first address after the code if the
+    /// last instruction is a call.
     pub fn at(&self, return_address: u64) -> Option<&Method> {
         let inside = |address: u64| {
             let (_, method) = self.by_address.range(..=address).next_back()?;

@@ -19,11 +19,11 @@
 use std::collections::{HashMap, HashSet};
 
 use crate::budget::Budget;
-use crate::method::{NoMethod, number, text};
+use crate::method::{MethodError, number, text};
 
-/// `ModuleDCEnd` of [`RUNDOWN_PROVIDER`](crate::method::RUNDOWN_PROVIDER).
+/// Event id of `ModuleDCEnd` of [`RUNDOWN_PROVIDER`](crate::method::RUNDOWN_PROVIDER).
 pub const MODULE_DC_END: u32 = 154;
-/// `ModuleLoad` of the runtime's provider.
+/// Event id of `ModuleLoad` of the runtime's provider.
 pub const MODULE_LOAD: u32 = 152;
 /// Provider that reports the command line of the process in each session.
 pub const PROCESS_INFO_PROVIDER: &str = "Microsoft-DotNETCore-EventPipe";
@@ -54,7 +54,7 @@ pub enum Owner {
 /// The modules of a process.
 #[derive(Debug, Default)]
 pub struct Modules {
-    /// Path of each module.
+    /// Path of each module, by module id.
     paths: HashMap<u64, String>,
     command_line: String,
     owners: HashMap<u64, Owner>,
@@ -78,7 +78,8 @@ impl Modules {
         }
     }
 
-    /// Determines the owners of the modules. Other owners are unknown.
+    /// Determines the owners of the observed modules. If no module matches the command line, every module outside the
+    /// framework counts as the program.
     pub fn decide(&mut self) {
         let listed: HashSet<&str> = include_str!("module/framework.txt")
             .lines()
@@ -97,7 +98,7 @@ impl Modules {
         let owner = |path: &str| match name(path) {
             "" => None,
             _ if is_framework(path) => Some(Owner::Framework),
-            // The program is unknown.
+            // If the program is unknown, every assembly outside the framework counts as the program.
             _ if own.is_empty() => Some(Owner::Program),
             name if is_own(name) => Some(Owner::Program),
             _ => Some(Owner::Library),
@@ -106,8 +107,8 @@ impl Modules {
         self.owners = decided.collect();
     }
 
-    /// Returns the owner of a module, or `None` if no event reports the module, or if [`Self::decide`] was not called.
-    /// Methods generated at run time belong to modules without a path.
+    /// Returns the owner of a module. Returns `None` if no event reports the module, if [`Self::decide`] was not
+    /// called, or if the module has no path. Methods generated at run time belong to modules without a path.
     pub fn owner(&self, module: u64) -> Option<Owner> {
         self.owners.get(&module).copied()
     }
@@ -119,8 +120,8 @@ pub fn path(payload: &[u8]) -> Option<String> {
     decode(payload).ok().map(|(_, path)| path)
 }
 
-/// Returns id and path.
-fn decode(payload: &[u8]) -> Result<(u64, String), NoMethod> {
+/// Returns the id and the path of a module.
+fn decode(payload: &[u8]) -> Result<(u64, String), MethodError> {
     let mut rest = payload;
     let id = number::<8>(&mut rest, "ModuleID")?;
     let _assembly = number::<8>(&mut rest, "AssemblyID")?;
@@ -144,7 +145,7 @@ fn name(path: &str) -> &str {
     }
 }
 
-/// Returns `Shop` for `Shop.Orders`.
+/// Returns the first part of a name, for example `Shop` for `Shop.Orders`.
 fn first(name: &str) -> &str {
     name.split('.').next().unwrap_or(name)
 }
@@ -198,8 +199,8 @@ pub(crate) mod tests {
     const LIBRARY: Option<Owner> = Some(Owner::Library);
     const PROGRAM: Option<Owner> = Some(Owner::Program);
 
-    /// Scenario: a program on the shared framework has another assembly of its own, libraries whose names start like
-    /// the framework, a newer version of a framework assembly, and a module generated at run time.
+    /// Scenario: a program on the shared framework has a second assembly, libraries whose names start like the
+    /// framework, a newer version of a framework assembly, and a module generated at run time.
     /// Guarantee: the directory and the list determine the framework, and the command line determines the program.
     #[test]
     fn owners_are_found_on_shared_framework() {

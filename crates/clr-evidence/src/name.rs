@@ -15,8 +15,8 @@
 //!
 //! The runtime does not report the arguments of a generic method. `T` is any reference type, because reference types
 //! share their code (`System.__Canon`). The types in `<>` have no namespaces, and types with a C# keyword are replaced
-//! by it. Names in other formats are unchanged. The input is foreign: control characters and bidirectional controls
-//! become U+FFFD, and nesting is bounded.
+//! by this keyword. Names in other formats are unchanged. The input is not trusted: control characters and
+//! bidirectional controls become U+FFFD, and nesting is bounded.
 
 mod compiler_generated;
 mod syntax;
@@ -29,8 +29,8 @@ use std::sync::Arc;
 use serde::{Serialize, Serializer};
 
 use self::compiler_generated::{fsharp_closure, state_machine};
-use self::syntax::{Own, parse};
-use crate::budget::MOST_SHOWN;
+use self::syntax::{MethodName, parse};
+use crate::budget::MAX_SHOWN;
 use crate::module::Owner;
 
 /// Type of the objects in which runtime-async (.NET 11) stores a suspended method. Samples do not contain its name.
@@ -41,7 +41,7 @@ pub(crate) const CONTINUATION_SHOWN: &str = "async state (runtime-async)";
 /// Maximum nesting depth of types. Deeper parts are unchanged.
 const MAX_DEPTH: u32 = 12;
 
-/// A name that is shared by many frames, rows and stacks. It is stored once.
+/// A name that is stored once and shared by many frames, rows and stacks.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Name(Arc<str>);
 
@@ -84,7 +84,7 @@ pub struct Frame {
 
 impl Frame {
     /// Creates a frame of a method in an unknown module. The namespace determines the owner.
-    pub fn of(namespace: &str, name: &str) -> Self {
+    pub fn new(namespace: &str, name: &str) -> Self {
         Self::in_module(namespace, name, None)
     }
 
@@ -160,17 +160,17 @@ pub fn method(namespace: &str, name: &str) -> String {
         };
     }
     let mut segments = parse(namespace).map_or_else(|| vec![namespace.to_owned()], |parsed| parsed.segments());
-    let mut own = Own::of(name);
+    let mut own = MethodName::parse(name);
     if let Some(of) = segments.last().and_then(|last| state_machine(last)) {
         segments.pop();
-        let rest = std::mem::replace(&mut own, Own::of(&of));
+        let rest = std::mem::replace(&mut own, MethodName::parse(&of));
         if rest.base != "MoveNext" {
             own.base = format!("{}.{}", own.base, rest.base);
         }
     } else if let Some(of) = segments.last().and_then(|last| fsharp_closure(last)) {
         segments.pop();
         let is_lambda = own.base == "Invoke";
-        own = Own {
+        own = MethodName {
             base: of,
             suffix: is_lambda.then(|| "lambda".to_owned()),
         };
@@ -221,13 +221,13 @@ fn without_tier(name: &str) -> &str {
     }
 }
 
-/// Shortens a name to at most [`MOST_SHOWN`] characters. The middle of a longer name is omitted, because its end is the
-/// method.
+/// Shortens a name to at most [`MAX_SHOWN`] characters. The middle of a longer name is omitted, because the end
+/// contains the method.
 pub fn shortened(name: &str) -> Cow<'_, str> {
-    let Some(extra) = name.chars().count().checked_sub(MOST_SHOWN).filter(|extra| *extra > 0) else {
+    let Some(extra) = name.chars().count().checked_sub(MAX_SHOWN).filter(|extra| *extra > 0) else {
         return Cow::Borrowed(name);
     };
-    let half = MOST_SHOWN / 2;
+    let half = MAX_SHOWN / 2;
     let ends = name.chars().take(half - 1).chain(['…']);
     Cow::Owned(ends.chain(name.chars().skip(half + extra)).collect())
 }
@@ -367,7 +367,7 @@ System.Runtime.CompilerServices.Continuation / async state (runtime-async)
             ("<PrivateImplementationDetails>", "ComputeStringHash", true),
         ];
         for (namespace, name, expected) in table {
-            assert_eq!(!Frame::of(namespace, name).is_own(), expected, "{namespace}");
+            assert_eq!(!Frame::new(namespace, name).is_own(), expected, "{namespace}");
         }
     }
 

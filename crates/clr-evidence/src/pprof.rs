@@ -1,7 +1,7 @@
 //! Writes the pprof format (`profile.proto` of google/pprof), limited to the fields for allocation profiles. The caller
 //! must compress the profile with gzip, as `go tool pprof` and Pyroscope expect.
 //!
-//! Each sample has two values: the number of samples, and the bytes that they represent. The addresses are those of the
+//! Each sample has two values: the number of samples, and the bytes that they represent. The addresses are from the
 //! traced process. Function names are readable names, and `system_name` is the name in the runtime.
 
 use std::collections::HashMap;
@@ -92,7 +92,7 @@ struct Function {
 /// A stack of a profile: addresses with their frames, innermost first, the allocated type, the number of samples, and
 /// the bytes that they represent.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Stacked<'a> {
+pub struct SampleStack<'a> {
     /// Addresses and frames, innermost first.
     pub frames: Vec<(u64, &'a Frame)>,
     /// Name of the type in the runtime; `None` if unknown.
@@ -138,7 +138,7 @@ impl Tables {
         place
     }
 
-    /// Returns the id of the location with this key.
+    /// Returns the id of the location with this key, and adds the location if the key is new.
     fn location(&mut self, key: u64, address: u64, (name, system_name): (&str, &str)) -> u64 {
         if let Some(id) = self.locations.get(&key) {
             return *id;
@@ -160,8 +160,9 @@ impl Tables {
     }
 }
 
-/// Encodes a profile without compression. `unix_ns` is its start time. `biased` states whether the samples are biased.
-pub fn encode(stacks: &[Stacked<'_>], facts: &BurstFacts, unix_ns: Option<i64>, biased: bool) -> Vec<u8> {
+/// Encodes a profile without compression. `unix_ns` is the start time of the profile in nanoseconds since 1970, if
+/// known. `biased` states whether the samples are biased.
+pub fn encode(stacks: &[SampleStack<'_>], facts: &BurstFacts, unix_ns: Option<i64>, biased: bool) -> Vec<u8> {
     let mut tables = Tables::new([("alloc_samples", "count"), ("alloc_space", "bytes")], unix_ns);
     tables.profile.period_type = tables.profile.sample_type.last().cloned();
     tables.profile.period = crate::estimate::INTERVAL_BYTES as i64;
@@ -196,16 +197,17 @@ pub fn encode(stacks: &[Stacked<'_>], facts: &BurstFacts, unix_ns: Option<i64>, 
 
 /// A stack of names, innermost first, with its weights.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Weighed<'a> {
+pub struct WeightedStack<'a> {
     /// Names, innermost first.
     pub names: Vec<&'a str>,
-    /// Weights for the two value types.
+    /// Weights, one for each of the two values of the profile.
     pub values: [u64; 2],
 }
 
 /// Encodes a profile of names that are not methods, such as types of a heap, without compression. `values` are the name
-/// and unit of both values. Tools display the second value by default.
-pub fn encode_names(stacks: &[Weighed<'_>], values: [(&str, &str); 2], unix_ns: Option<i64>) -> Vec<u8> {
+/// and unit of both values. `unix_ns` is the start time of the profile in nanoseconds since 1970, if known. Tools
+/// display the second value by default.
+pub fn encode_names(stacks: &[WeightedStack<'_>], values: [(&str, &str); 2], unix_ns: Option<i64>) -> Vec<u8> {
     let mut tables = Tables::new(values, unix_ns);
     for stack in stacks {
         let names = stack.names.iter().copied().map(|name| {
@@ -232,16 +234,16 @@ mod tests {
     /// Guarantee: each frame is stored once, the first string is empty, and all ids are valid.
     #[test]
     fn profile_has_valid_references() {
-        let (main, parse) = (Frame::of("Shop.Program", "Main"), Frame::of("Shop.Orders", "Parse"));
+        let (main, parse) = (Frame::new("Shop.Program", "Main"), Frame::new("Shop.Orders", "Parse"));
         let main = (10, &main);
         let stacks = [
-            Stacked {
+            SampleStack {
                 frames: vec![(20, &parse), main],
                 type_name: Some("System.String"),
                 samples: 2,
                 bytes: 204_800.4,
             },
-            Stacked {
+            SampleStack {
                 frames: vec![main],
                 type_name: None,
                 samples: 1,
@@ -267,11 +269,11 @@ mod tests {
     #[test]
     fn profile_of_names_has_valid_references() {
         let stacks = [
-            Weighed {
+            WeightedStack {
                 names: vec!["Node", "List", "Node"],
                 values: [3, 72],
             },
-            Weighed {
+            WeightedStack {
                 names: vec!["List"],
                 values: [1, 32],
             },

@@ -13,12 +13,13 @@ use crate::module::Owner;
 use crate::name::{Frame, Name};
 
 /// Maximum number of call paths in a record.
-const MOST_WAYS: usize = 8;
+const MAX_WAYS: usize = 8;
 
 /// The identity of a row.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Site<'a> {
-    /// Nearest frame outside the framework, or the nearest frame with a name if there is no such frame.
+    /// Nearest frame outside the framework, or the nearest frame with a name if there is no such frame; `None` if no
+    /// frame has a name.
     pub(crate) site: Option<&'a Name>,
     /// Program's method that called the site, if the site belongs to a library.
     pub(crate) called_by: Option<&'a Name>,
@@ -26,7 +27,7 @@ pub(crate) struct Site<'a> {
 
 impl<'a> Site<'a> {
     /// Determines the site of a stack, innermost frame first.
-    pub(crate) fn of(frames: &[&'a Frame]) -> Self {
+    pub(crate) fn from_stack(frames: &[&'a Frame]) -> Self {
         let own = frames.iter().position(|frame| frame.is_own());
         let named = || frames.iter().position(|frame| !frame.is_unknown());
         let site = own.or_else(named).and_then(|place| frames.get(place));
@@ -51,10 +52,10 @@ pub fn place(called_by: Option<&str>, site: Option<&str>) -> String {
 
 /// A call path to a row: its methods outside the framework, each once, or all methods if all belong to the framework.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
-struct Way<'a>(Vec<&'a str>);
+struct CallPath<'a>(Vec<&'a str>);
 
-impl<'a> Way<'a> {
-    fn of(frames: &[&'a Frame]) -> Self {
+impl<'a> CallPath<'a> {
+    fn from_stack(frames: &[&'a Frame]) -> Self {
         let mut own = frames.iter().filter(|frame| frame.is_own()).peekable();
         if own.peek().is_none() {
             return Self(frames.iter().map(|frame| &*frame.raw).collect());
@@ -70,10 +71,10 @@ impl<'a> Way<'a> {
 
 /// The call paths to a row, each with a representative stack.
 #[derive(Debug, Default)]
-pub(crate) struct Ways<'a>(BTreeMap<Way<'a>, Reached<'a>>);
+pub(crate) struct CallPaths<'a>(BTreeMap<CallPath<'a>, PathSamples<'a>>);
 
 #[derive(Debug, Default)]
-struct Reached<'a> {
+struct PathSamples<'a> {
     /// Frames of the heaviest stack.
     frames: Vec<&'a Frame>,
     heaviest: u64,
@@ -91,10 +92,10 @@ pub struct Stack {
     pub raw_frames: Vec<Name>,
 }
 
-impl<'a> Ways<'a> {
+impl<'a> CallPaths<'a> {
     /// Adds a stack.
     pub(crate) fn see(&mut self, frames: Vec<&'a Frame>, weight: u64) {
-        let reached = self.0.entry(Way::of(&frames)).or_default();
+        let reached = self.0.entry(CallPath::from_stack(&frames)).or_default();
         reached.weight += weight;
         if reached.frames.is_empty() || weight > reached.heaviest {
             (reached.frames, reached.heaviest) = (frames, weight);
@@ -103,18 +104,18 @@ impl<'a> Ways<'a> {
 
     /// Returns the most frequent stacks, in descending order.
     pub(crate) fn into_stacks(self) -> Vec<Stack> {
-        let mut all: Vec<Reached<'_>> = self.0.into_values().collect();
+        let mut all: Vec<PathSamples<'_>> = self.0.into_values().collect();
         all.sort_by_key(|reached| std::cmp::Reverse(reached.weight));
-        let stack = |reached: Reached<'_>| Stack {
+        let stack = |reached: PathSamples<'_>| Stack {
             count: reached.weight,
             raw_frames: reached.frames.iter().map(|frame| frame.raw.clone()).collect(),
             frames: reached.frames.iter().map(|frame| frame.name.clone()).collect(),
         };
-        all.into_iter().take(MOST_WAYS).map(stack).collect()
+        all.into_iter().take(MAX_WAYS).map(stack).collect()
     }
 }
 
-/// Returns the readable and raw names of the frames in the most frequent stack.
+/// Returns the readable and raw names of the frames in the most frequent stack; both are empty if there is no stack.
 pub(crate) fn typical(stacks: &[Stack]) -> (Vec<Name>, Vec<Name>) {
     let first = stacks.first();
     first
@@ -122,7 +123,7 @@ pub(crate) fn typical(stacks: &[Stack]) -> (Vec<Name>, Vec<Name>) {
         .unwrap_or_default()
 }
 
-/// Returns whether a record can omit its stacks, because the first stack is in the record anyway.
+/// Returns whether a record can omit its stacks, because there is at most one stack, whose frames are in the record.
 #[expect(clippy::ptr_arg, reason = "serde passes a reference to the field")]
 pub(crate) fn are_said(stacks: &Vec<Stack>) -> bool {
     stacks.len() < 2
@@ -134,12 +135,12 @@ mod tests {
 
     /// Returns frames with a static lifetime.
     fn frames(of: &[(&str, &str)]) -> Vec<&'static Frame> {
-        let frames = of.iter().map(|(namespace, name)| Frame::of(namespace, name));
+        let frames = of.iter().map(|(namespace, name)| Frame::new(namespace, name));
         frames.map(|frame| &*Box::leak(Box::new(frame))).collect()
     }
 
-    fn way(of: &[(&str, &str)]) -> Way<'static> {
-        Way::of(&frames(of))
+    fn way(of: &[(&str, &str)]) -> CallPath<'static> {
+        CallPath::from_stack(&frames(of))
     }
 
     /// Scenario: an endpoint is called through a pipeline of the framework and a middleware, in two states of JIT
@@ -172,14 +173,17 @@ mod tests {
             ]
         };
         assert_ne!(way(&helper("Parse")), way(&helper("Lines")));
-        assert_eq!(Site::of(&frames(&helper("Parse"))), Site::of(&frames(&helper("Lines"))));
+        assert_eq!(
+            Site::from_stack(&frames(&helper("Parse"))),
+            Site::from_stack(&frames(&helper("Lines")))
+        );
     }
 
     /// Scenario: a visitor calls itself through another method, at several depths.
     /// Guarantee: the stacks form one call path with the most frequent stack and the total weight.
     #[test]
     fn recursion_is_one_call_path() {
-        let mut ways = Ways::default();
+        let mut ways = CallPaths::default();
         for (depth, weight) in [(1, 2), (5, 9), (60, 4)] {
             let mut stack = [("Shop.Doc", "Print"), ("Shop.Doc", "Group")].repeat(depth);
             stack.push(("Shop.Program", "Main"));
@@ -198,7 +202,7 @@ mod tests {
         let of = |owner, name: &str| &*Box::leak(Box::new(Frame::in_module("A", name, Some(owner))));
         let (framework, library, program) = (Owner::Framework, Owner::Library, Owner::Program);
         let said = |frames: &[&'static Frame]| {
-            let Site { site, called_by } = Site::of(frames);
+            let Site { site, called_by } = Site::from_stack(frames);
             let text = |name: Option<&Name>| name.map(ToString::to_string).unwrap_or_default();
             (text(site), text(called_by))
         };
@@ -223,7 +227,7 @@ mod tests {
     /// Guarantee: the record contains the most frequent call paths.
     #[test]
     fn number_of_call_paths_is_bounded() {
-        let mut ways = Ways::default();
+        let mut ways = CallPaths::default();
         for number in 0..20 {
             ways.see(frames(&[("A", "f"), ("A", &format!("g{number}"))]), number);
         }

@@ -1,4 +1,5 @@
-//! Stacks as addresses, each stored once while a stream is read. Their names are determined at its end.
+//! Stacks as addresses. Each stack is stored once while a stream is read, and the names of its frames are determined at
+//! the end of the stream.
 
 use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
@@ -9,7 +10,7 @@ use crate::budget::Budget;
 const FRAME_BYTES: usize = 96;
 /// Memory per stack excluding its frames, in bytes: its entries here, its row and call path in a report.
 const STACK_BYTES: usize = 512;
-/// Memory per new address, in bytes: here, and its frame if it has no name.
+/// Memory per new address, in bytes: its entries here, and its frame if the frame has no name.
 const ADDRESS_BYTES: usize = 256;
 /// Maximum number of innermost frames of a stack that are retained. The runtime walks 100.
 pub const MAX_FRAMES: usize = 128;
@@ -23,14 +24,14 @@ pub struct StackId(u32);
 pub struct Stacks {
     ids: HashMap<Arc<[u64]>, StackId>,
     by_id: Vec<Arc<[u64]>>,
-    /// Every address of every stack, and the byte before it, because a return address can be the first one after its
-    /// method.
+    /// Every address of every stack, and the byte before each address, because a return address can be the first
+    /// address after its method.
     addresses: BTreeSet<u64>,
     no_place: u64,
 }
 
 impl Stacks {
-    /// Stores a stack, innermost frame first. Returns `None` if it is empty, or if the memory limit is reached.
+    /// Stores a stack, innermost frame first. Returns `None` if the stack is empty, or if the memory limit is reached.
     pub fn intern(&mut self, frames: impl Iterator<Item = u64>, budget: &mut Budget) -> Option<StackId> {
         let frames: Vec<u64> = frames.take(MAX_FRAMES).collect();
         if frames.is_empty() {

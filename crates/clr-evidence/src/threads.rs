@@ -18,7 +18,8 @@ use crate::stacks::StackId;
 
 /// Provider of the samples.
 pub const SAMPLE_PROVIDER: &str = "Microsoft-DotNETCore-SampleProfiler";
-/// `ThreadDC` of the rundown provider: a live managed thread. Requires keyword [`THREADING`].
+/// Event id of `ThreadDC` of the rundown provider, which reports a live managed thread. The event requires the keyword
+/// [`THREADING`].
 pub const THREAD_DC: u32 = 159;
 /// Keyword of the rundown for [`THREAD_DC`].
 pub const THREADING: u64 = 0x1_0000;
@@ -47,8 +48,7 @@ pub struct Group {
     pub samples: u64,
     /// Number of samples of these threads.
     pub all_samples: u64,
-    /// Number of samples of these threads in which the thread ran managed code, instead of waiting or running native
-    /// code.
+    /// Number of samples of these threads in which the thread ran managed code, and did not wait or run native code.
     pub managed_samples: u64,
     /// Whether the group contains the finalizer thread; `None` if the stream does not identify it.
     pub finalizer: Option<bool>,
@@ -70,7 +70,8 @@ pub struct ThreadStacks {
 }
 
 impl ThreadStacks {
-    /// Sets the finalizer thread if the stream does not identify it. The system knows it by its thread name.
+    /// Sets the finalizer thread by its id in the process's own namespace, for streams that do not identify it. The
+    /// operating system identifies the thread by its name.
     pub fn name_finalizer(&mut self, thread: u64) {
         self.finalizer = Some(thread);
         for group in &mut self.groups {
@@ -83,9 +84,9 @@ impl ThreadStacks {
 #[derive(Debug, Default)]
 pub(crate) struct Threads {
     samples: BTreeMap<u64, BTreeMap<Option<StackId>, u64>>,
-    /// Number of samples per thread in which it ran managed code.
+    /// Number of samples per thread in which the thread ran managed code.
     ran: BTreeMap<u64, u64>,
-    /// Flags of the managed threads.
+    /// Flags of the live managed threads, by OS thread id.
     managed: BTreeMap<u64, u64>,
     total: u64,
     without_place: u64,
@@ -146,7 +147,7 @@ impl Threads {
             let group = groups.entry(frames).or_insert_with_key(|frames| Group {
                 kind: "stack",
                 threads: Vec::new(),
-                site: Site::of(frames).site.cloned(),
+                site: Site::from_stack(frames).site.cloned(),
                 frames: frames.iter().map(|frame| frame.name.clone()).collect(),
                 raw_frames: frames.iter().map(|frame| frame.raw.clone()).collect(),
                 samples: 0,
@@ -205,7 +206,11 @@ mod tests {
             threads.lives(&alive(thread, flags), &mut budget);
         }
         threads.lives(&[1, 2, 3], &mut budget);
-        let (main, work, wait) = (Frame::of("P", "Main"), Frame::of("P", "Work"), Frame::of("P", "Wait"));
+        let (main, work, wait) = (
+            Frame::new("P", "Main"),
+            Frame::new("P", "Work"),
+            Frame::new("P", "Wait"),
+        );
         let frames = |stack: Option<StackId>| match stacks.frames(stack.unwrap()) {
             [30] => vec![&wait],
             _ => vec![&work, &main],

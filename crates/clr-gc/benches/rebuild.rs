@@ -20,7 +20,7 @@ use std::fs;
 use std::io::Read;
 use std::path::{Path, PathBuf};
 
-use clr_gc::gc::Settling;
+use clr_gc::gc::ReportTiming;
 use clr_gc::stream::{GcStream, Scope};
 use divan::Bencher;
 use divan::counter::BytesCount;
@@ -58,7 +58,7 @@ fn bytes(path: &str) -> Vec<u8> {
 }
 
 fn read(bytes: &[u8], scope: Scope) -> usize {
-    let mut stream = GcStream::new(scope, Settling::AtTheEnd);
+    let mut stream = GcStream::new(scope, ReportTiming::AtTheEnd);
     let damaged = |error: nettrace::Error| panic!("{error}");
     for piece in bytes.chunks(PIECE) {
         stream.space(piece.len())[..piece.len()].copy_from_slice(piece);

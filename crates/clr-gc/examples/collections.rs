@@ -5,7 +5,7 @@ use std::error::Error;
 use std::fs::File;
 use std::io::{Read, Write};
 
-use clr_gc::gc::{Collection, LIVE_SETTLE_NS, Outcome, Settling};
+use clr_gc::gc::{Collection, LIVE_SETTLE_NS, Outcome, ReportTiming};
 use clr_gc::stream::{GcStream, Scope};
 
 fn main() -> Result<(), Box<dyn Error>> {
@@ -15,7 +15,7 @@ fn main() -> Result<(), Box<dyn Error>> {
         path => Box::new(File::open(path)?),
     };
     let mut out = std::io::stdout().lock();
-    let mut stream = GcStream::new(Scope::Collections, Settling::After(LIVE_SETTLE_NS));
+    let mut stream = GcStream::new(Scope::Collections, ReportTiming::After(LIVE_SETTLE_NS));
     loop {
         let count = input.read(stream.space(64 << 10))?;
         stream.filled(count);

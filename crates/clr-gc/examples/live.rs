@@ -6,7 +6,7 @@
 use std::error::Error;
 use std::io::Write;
 
-use clr_gc::gc::{LIVE_SETTLE_NS, Outcome, Settling};
+use clr_gc::gc::{LIVE_SETTLE_NS, Outcome, ReportTiming};
 use clr_gc::stream::{GcStream, Scope};
 use dotnet_diagnostics::discovery::Scan;
 use dotnet_diagnostics::message::SessionConfig;
@@ -18,13 +18,13 @@ async fn main() -> Result<(), Box<dyn Error>> {
     let pid: u32 = std::env::args().nth(1).ok_or("usage: live PID")?.parse()?;
     // Reading /proc blocks.
     let process = spawn_blocking(move || Scan::host().inspect(pid)).await??;
-    let client = Client::new(Endpoint::of(&process)?);
+    let client = Client::new(Endpoint::for_process(&process)?);
     let mut session = client.collect_tracing(&SessionConfig::garbage_collection()).await?;
     let mut out = std::io::stdout().lock();
     writeln!(out, "attached to {}", process.name)?;
 
     // A collection is reported once no more facts can arrive for it.
-    let mut stream = GcStream::new(Scope::Collections, Settling::After(LIVE_SETTLE_NS));
+    let mut stream = GcStream::new(Scope::Collections, ReportTiming::After(LIVE_SETTLE_NS));
     loop {
         let count = session.read(stream.space(64 << 10)).await?;
         stream.filled(count);

@@ -2,8 +2,8 @@
 //!
 //! # Layers
 //!
-//! [`Layout::of`] classifies an event, once per metadata definition. [`decode`] converts a payload of that layout to a
-//! [`ClrEvent`], which borrows from the payload and does not allocate. [`ClrEvent::fields`] visits the fields of any
+//! [`Layout::find`] classifies an event, once per metadata definition. [`decode`] converts a payload of that layout to
+//! a [`ClrEvent`], which borrows from the payload and does not allocate. [`ClrEvent::fields`] visits the fields of any
 //! event as names and values, so that JSON or text can be written without code for each event.
 //!
 //! Each event has one table in the source (`record!`) with the name, wire type, manifest name and first version of each
@@ -31,7 +31,7 @@
 //! ```
 //! use clr_gc::event::{self, ClrEvent, GcReason, Layout, PointerSize};
 //!
-//! let layout = Layout::of(event::RUNTIME_PROVIDER, 35, Some(0)).expect("GCTriggered is known");
+//! let layout = Layout::find(event::RUNTIME_PROVIDER, 35, Some(0)).expect("GCTriggered is known");
 //! let event = event::decode(layout, &[1, 0, 0, 0, 0, 0], PointerSize::Eight)?;
 //! assert!(matches!(event, ClrEvent::GcTriggered(triggered) if triggered.reason == GcReason::INDUCED));
 //!
@@ -74,7 +74,7 @@ pub use self::rows::{Iter, Row, Rows};
 pub use self::text::Utf16;
 pub use nettrace::PointerSize;
 
-use self::reader::{Cursor, Short};
+use self::reader::{Cursor, PayloadTooShort};
 use self::record::Record;
 
 /// Name of the public provider of the runtime.
@@ -118,7 +118,7 @@ pub struct Layout {
 
 impl Layout {
     /// Returns the layout of an event, or `None` if the event or its version is unknown.
-    pub fn of(provider: &str, event_id: u32, version: Option<u32>) -> Option<Self> {
+    pub fn find(provider: &str, event_id: u32, version: Option<u32>) -> Option<Self> {
         let known = |kind: &&Kind| kind.id() == event_id && kind.provider() == provider;
         let kind = *Kind::ALL.iter().find(known)?;
         let version = version.map(|version| version.min(254) as u8);
@@ -351,9 +351,9 @@ events! {
     }
 }
 
-/// Reads an event of one kind. It is a separate function for each kind: if all kinds are inlined into one function, the
-/// optimizer computes the offsets of all kinds for each event (three times as slow). The result is constructed in its
-/// final location because a move costs as much as reading it.
+/// Reads an event of one kind. The function is not inlined: in one function for all kinds, the optimizer computes the
+/// offsets of all kinds for each event, which is three times as slow. The result is constructed in its final location,
+/// because a move costs as much as reading the event.
 #[inline(never)]
 fn read_as<'a, R: Record<'a>>(
     layout: Layout,
@@ -367,7 +367,7 @@ fn read_as<'a, R: Record<'a>>(
 }
 
 #[cold]
-fn payload_error(layout: Layout, got: usize, short: Short) -> PayloadError {
+fn payload_error(layout: Layout, got: usize, short: PayloadTooShort) -> PayloadError {
     PayloadError {
         event: layout.name(),
         version: layout.version,
@@ -381,7 +381,8 @@ fn payload_error(layout: Layout, got: usize, short: Short) -> PayloadError {
 ///
 /// # Errors
 ///
-/// The payload is shorter than its layout. If the layout has no version, the error is that of the oldest version.
+/// Returns an error if the payload is shorter than its layout. If the layout has no version, the error refers to the
+/// oldest version.
 #[inline]
 pub fn decode<'a>(layout: Layout, payload: &'a [u8], pointer_size: PointerSize) -> Result<ClrEvent<'a>, PayloadError> {
     let (oldest, newest) = layout.kind.versions();

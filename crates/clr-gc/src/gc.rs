@@ -27,7 +27,7 @@
 //! | a stop | the collections whose GCStart falls into it; without a GCStart and with reason 6, the background collection in progress |
 //!
 //! A collection is complete when all its facts have arrived, in any order. Facts that do not arrive within
-//! [`PATIENCE_NS`] of stream time are listed in [`Collection::missing`], and values that depend on them are absent.
+//! [`MAX_DELAY_NS`] of stream time are listed in [`Collection::missing`], and values that depend on them are absent.
 //!
 //! # Invariants
 //!
@@ -65,8 +65,8 @@ pub use impact::{RequestImpact, WorstRequest};
 pub(crate) use loss::LossIntervals;
 pub use loss::MAX_LOSS_INTERVALS;
 pub use machine::{
-    Finalizers, LIVE_SETTLE_NS, MAX_CLOSED, MAX_FORMING, MAX_OFFSET_NS, MAX_OPEN_STOPS, MAX_RUNS, MAX_SETTLED,
-    MAX_STOPS, Machine, Open, OtherStops, Outcome, PATIENCE_NS, Settling,
+    Finalizers, LIVE_SETTLE_NS, MAX_CLOSED, MAX_DELAY_NS, MAX_FORMING, MAX_OFFSET_NS, MAX_OPEN_STOPS, MAX_RUNS,
+    MAX_SETTLED, MAX_STOPS, Machine, OpenOperations, OtherStops, Outcome, ReportTiming,
 };
 pub use stop::{PauseKind, StopEdges};
 pub use totals::{Group, PauseQuantiles, StoppedTime, Totals};

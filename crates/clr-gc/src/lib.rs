@@ -10,9 +10,8 @@
 //!   '-- gc                 ClrEvent -> Collection, Suspension: the state machine
 //! ```
 //!
-//! `stream` uses the other two modules, and `gc` uses `event`. No module uses `stream`. None of them has I/O, a clock
-//! or a thread: times are values in the stream or arguments. A live session, a file and a test therefore run the same
-//! code.
+//! `stream` uses the other two modules, and `gc` uses `event`. No module uses `stream`. No module has I/O, a clock or a
+//! thread: times are values in the stream or arguments. A live session, a file and a test therefore run the same code.
 //!
 //! # Invariants
 //!
@@ -44,11 +43,11 @@
 //! Read a recording:
 //!
 //! ```
-//! use clr_gc::gc::{Outcome, Settling};
+//! use clr_gc::gc::{Outcome, ReportTiming};
 //! use clr_gc::stream::{GcStream, Scope};
 //!
 //! fn pauses(recording: &[u8]) -> Result<Vec<Option<i64>>, nettrace::Error> {
-//!     let mut stream = GcStream::new(Scope::Collections, Settling::AtTheEnd);
+//!     let mut stream = GcStream::new(Scope::Collections, ReportTiming::AtTheEnd);
 //!     for piece in recording.chunks(64 * 1024) {
 //!         stream.space(piece.len())[..piece.len()].copy_from_slice(piece);
 //!         stream.filled(piece.len());

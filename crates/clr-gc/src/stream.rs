@@ -19,22 +19,22 @@ use nettrace::limits::Limits;
 use nettrace::{Decoder, Event, Gap, Item, Options, TraceHeader};
 
 use crate::event::{ClrEvent, Layout, PayloadError, decode};
-use crate::gc::{LossIntervals, Open, Outcome, Settling};
+use crate::gc::{LossIntervals, OpenOperations, Outcome, ReportTiming};
 use process::{is_core_clr, process_of};
 
 /// Progress of [`GcStream::advance`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Advanced {
+pub enum AdvanceOutcome {
     /// All available bytes are decoded.
     Drained,
-    /// Too many outcomes are waiting. More bytes may be decodable once the outcomes have been taken.
+    /// Too many outcomes are waiting. Take the outcomes before decoding the remaining bytes.
     Paused,
 }
 
 /// Reason why an event has no fields.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
-pub enum Undecoded {
+pub enum UndecodedReason {
     /// The layout is unknown.
     Unknown,
     /// The payload is too short for the layout.
@@ -62,7 +62,7 @@ impl Default for StreamLimits {
 
 impl StreamLimits {
     /// Returns limits for one of hundreds of streams, each of a single process with one runtime. Events whose version
-    /// lacks the number of the runtime count as another runtime.
+    /// does not contain the number of the runtime are assigned to an additional runtime.
     pub const fn one_live_process() -> Self {
         Self {
             decoder: Limits::for_one_live_process(),
@@ -81,7 +81,7 @@ pub struct Observed<'a> {
     /// Layout of the event, if it is known.
     pub layout: Option<Layout>,
     /// Fields of the event, or the reason why they are not available.
-    pub decoded: Result<ClrEvent<'a>, Undecoded>,
+    pub decoded: Result<ClrEvent<'a>, UndecodedReason>,
     /// Time of the event, in nanoseconds since the sync point.
     pub at: i64,
     /// Number of the collection that the event belongs to, if it is known when the event arrives.
@@ -92,7 +92,7 @@ pub struct Observed<'a> {
 #[derive(Debug)]
 pub struct GcStream {
     decoder: Decoder,
-    settling: Settling,
+    settling: ReportTiming,
     max_processes: usize,
     processes: Vec<Process>,
     losses: LossIntervals,
@@ -103,22 +103,22 @@ pub struct GcStream {
 
 impl GcStream {
     /// Creates an empty stream.
-    pub fn new(scope: Scope, settling: Settling) -> Self {
+    pub fn new(scope: Scope, settling: ReportTiming) -> Self {
         Self::with_limits(scope, settling, StreamLimits::default())
     }
 
     /// Creates an empty stream with the given limits.
-    pub fn with_limits(scope: Scope, settling: Settling, limits: StreamLimits) -> Self {
+    pub fn with_limits(scope: Scope, settling: ReportTiming, limits: StreamLimits) -> Self {
         Self::made(scope, settling, limits, false)
     }
 
     /// Like [`with_limits`](Self::with_limits), but keeps the stacks of events.
     /// [`Event::stack`](nettrace::Event::stack) is set if the stream contains the stack.
-    pub fn with_stacks(scope: Scope, settling: Settling, limits: StreamLimits) -> Self {
+    pub fn with_stacks(scope: Scope, settling: ReportTiming, limits: StreamLimits) -> Self {
         Self::made(scope, settling, limits, true)
     }
 
-    fn made(scope: Scope, settling: Settling, limits: StreamLimits, stacks: bool) -> Self {
+    fn made(scope: Scope, settling: ReportTiming, limits: StreamLimits, stacks: bool) -> Self {
         let options = Options {
             interest: Box::new(move |metadata| scope.tag(metadata)),
             limits: limits.decoder,
@@ -157,7 +157,7 @@ impl GcStream {
         self.decoder.push(bytes);
     }
 
-    /// Releases unused memory. Useful for one of many streams that are mostly idle. Call it after
+    /// Releases unused memory. This method is for streams that are idle most of the time. Call it after
     /// [`GcStream::advance`].
     pub fn shrink(&mut self) {
         self.decoder.shrink();
@@ -182,9 +182,9 @@ impl GcStream {
     }
 
     /// Returns the operations that have started but not ended in any of the processes.
-    pub fn open(&self) -> Open {
+    pub fn open(&self) -> OpenOperations {
         let each = self.processes.iter().map(|process| process.machine.open());
-        each.fold(Open::default(), Open::or)
+        each.fold(OpenOperations::default(), OpenOperations::or)
     }
 
     /// Marks the end of the bytes. Call [`GcStream::advance`] once more, then [`GcStream::end`].
@@ -202,18 +202,20 @@ impl GcStream {
     /// Decodes the available bytes and passes every event of the scope to `observer`.
     ///
     /// If more than [`MAX_SETTLED`](crate::gc::MAX_SETTLED) collections of a live stream finish between two calls, the
-    /// method returns [`Advanced::Paused`]. In that case take the outcomes, and call it again before adding more bytes.
+    /// method returns [`AdvanceOutcome::Paused`]. In this case, take the outcomes and call the method again before
+    /// adding more bytes.
     ///
     /// # Errors
     ///
-    /// The bytes are not a valid stream, or they are damaged. Outcomes that precede the damage are reported.
-    pub fn advance(&mut self, mut observer: impl FnMut(&Observed<'_>)) -> Result<Advanced, nettrace::Error> {
+    /// Returns an error if the bytes are not a valid stream, or if they are damaged. Outcomes that precede the damage
+    /// are reported.
+    pub fn advance(&mut self, mut observer: impl FnMut(&Observed<'_>)) -> Result<AdvanceOutcome, nettrace::Error> {
         loop {
             if self.processes.iter().any(|process| process.machine.overflows()) {
-                return Ok(Advanced::Paused);
+                return Ok(AdvanceOutcome::Paused);
             }
             let Some(item) = self.decoder.next_item()? else {
-                return Ok(Advanced::Drained);
+                return Ok(AdvanceOutcome::Drained);
             };
             match item {
                 Item::Header(header) => self.header = Some(header.clone()),
@@ -221,8 +223,8 @@ impl GcStream {
                     let Some(header) = &self.header else { continue };
                     let at = header.offset_ns(event.timestamp);
                     let layout = Layout::from_tag(event.tag);
-                    let decoded = layout.ok_or(Undecoded::Unknown).and_then(|layout| {
-                        decode(layout, event.payload, header.pointer_size).map_err(Undecoded::Payload)
+                    let decoded = layout.ok_or(UndecodedReason::Unknown).and_then(|layout| {
+                        decode(layout, event.payload, header.pointer_size).map_err(UndecodedReason::Payload)
                     });
                     let collection = match &decoded {
                         Ok(clr) => {
@@ -242,8 +244,8 @@ impl GcStream {
                                 None => None,
                             }
                         }
-                        Err(Undecoded::Unknown) => None,
-                        Err(Undecoded::Payload(_)) => {
+                        Err(UndecodedReason::Unknown) => None,
+                        Err(UndecodedReason::Payload(_)) => {
                             self.undecodable += 1;
                             None
                         }
@@ -273,15 +275,16 @@ impl GcStream {
     }
 
     /// Returns the number of heap bytes in use, for owners that limit them. See [`nettrace::limits`] and the
-    /// [memory](crate#memory) section of this crate. The cost is that of one or two collections; call it after each
-    /// [`GcStream::advance`].
+    /// [memory](crate#memory) section of this crate. The method takes as long as the processing of one or two
+    /// collections, so it can be called after each [`GcStream::advance`].
     pub fn memory_bytes(&self) -> usize {
         self.decoder.memory_bytes() + self.losses.memory_bytes() + self.machines_bytes()
     }
 
-    /// Returns the name and size of the largest store in [`GcStream::memory_bytes`]. The name fits into a sentence.
+    /// Returns the name of the largest store in [`GcStream::memory_bytes`] and its size, in bytes. The name is a noun
+    /// phrase for messages.
     pub fn largest_store(&self) -> (&'static str, usize) {
-        let machines = ("collections that form or wait", self.machines_bytes());
+        let machines = ("collections in progress or waiting", self.machines_bytes());
         let stores = self.decoder.memory().into_iter().chain([machines]);
         stores.max_by_key(|(_, bytes)| *bytes).unwrap_or(machines)
     }
@@ -298,7 +301,7 @@ impl GcStream {
             .find_map(|process| Some((process.key, process.machine.next_outcome()?)))
     }
 
-    /// Returns whether events are known to be missing between two instants.
+    /// Returns whether events are known to be missing between two times, in nanoseconds since the sync point.
     pub fn is_lossy(&self, from: i64, to: i64) -> bool {
         self.losses.overlap(from, to)
     }
@@ -313,7 +316,7 @@ impl GcStream {
         self.decoder.header()
     }
 
-    /// Returns the decoder, which has the event counts and the way in which the stream ended.
+    /// Returns the decoder, which contains the event counts and the ending of the stream.
     pub fn decoder(&self) -> &Decoder {
         &self.decoder
     }

@@ -1,13 +1,13 @@
 //! Takes a heap dump of a process and prints the types of its live objects: `gcdump PID`.
 //!
-//! The crate `dotnet-diagnostics` attaches and reads; this crate counts. The process performs one collection, and all
-//! its threads are suspended while the runtime walks the heap.
+//! The crate `dotnet-diagnostics` attaches to the process and reads the stream, and this crate counts the objects. The
+//! process performs one collection, and all its threads are suspended while the runtime walks the heap.
 
 use std::error::Error;
 use std::io::Write;
 use std::time::Duration;
 
-use clr_heap::reading::{DumpReading, Want};
+use clr_heap::reading::{DumpDetail, DumpReading};
 use clr_heap::survey::survey;
 use dotnet_diagnostics::discovery::Scan;
 use dotnet_diagnostics::message::{Provider, RUNTIME_PROVIDER, SessionConfig};
@@ -18,9 +18,9 @@ use tokio::task::spawn_blocking;
 const KEYWORDS: u64 = 0x198_0001;
 const INFORMATIONAL: u32 = 4;
 /// Timeout for a command. The runtime makes the dump within the command or before the end of the stream.
-const WITHIN: Duration = Duration::from_secs(120);
+const COMMAND_TIMEOUT: Duration = Duration::from_secs(120);
 /// Maximum number of rows.
-const MOST: usize = 30;
+const MAX_ROWS: usize = 30;
 
 #[tokio::main(flavor = "current_thread")]
 async fn main() -> Result<(), Box<dyn Error>> {
@@ -28,14 +28,14 @@ async fn main() -> Result<(), Box<dyn Error>> {
     // Reading /proc blocks.
     let process = spawn_blocking(move || Scan::host().inspect(pid)).await??;
     let deadlines = Deadlines {
-        start: WITHIN,
-        stop: WITHIN,
+        start: COMMAND_TIMEOUT,
+        stop: COMMAND_TIMEOUT,
         ..Deadlines::default()
     };
-    let client = Client::with_deadlines(Endpoint::of(&process)?, deadlines);
+    let client = Client::with_deadlines(Endpoint::for_process(&process)?, deadlines);
     let config = SessionConfig {
-        // Memory of the target, used only as needed for the dump. Events that do not fit are dropped, and the dump is
-        // refused.
+        // The buffer is in the target's memory and grows only as needed for the dump. Events that do not fit are
+        // dropped, and the dump is refused.
         buffer_mb: 1024,
         providers: vec![Provider::new(RUNTIME_PROVIDER, KEYWORDS, INFORMATIONAL)],
         allow_inducing_keywords: true,
@@ -44,7 +44,7 @@ async fn main() -> Result<(), Box<dyn Error>> {
     let mut session = client.collect_tracing(&config).await?;
     // Stop at once: while the session is open, it dumps again for each session that another tool starts.
     session.request_stop();
-    let mut reading = DumpReading::new(Want::Histogram);
+    let mut reading = DumpReading::new(DumpDetail::Histogram);
     let mut buffer = vec![0; 64 << 10];
     loop {
         match session.read(&mut buffer).await? {
@@ -53,14 +53,15 @@ async fn main() -> Result<(), Box<dyn Error>> {
         }
     }
     session.stopped().await?;
-    // Otherwise the runtime remembers that it has named its types, and the next dump has no names.
+    // Without this call, the runtime would not send the names of its types again, and the next dump would have no
+    // names.
     client.recompute_levels(Duration::from_secs(3)).await?;
 
     let (survey, _) = survey(reading.finish()?, None);
     let mut out = std::io::stdout().lock();
     let (objects, bytes) = (survey.heap.objects, survey.heap.bytes);
     writeln!(out, "{}: {objects} objects, {bytes} bytes", process.name)?;
-    for row in survey.types.iter().take(MOST) {
+    for row in survey.types.iter().take(MAX_ROWS) {
         writeln!(
             out,
             "{:>12} bytes {:>9} objects  {}",

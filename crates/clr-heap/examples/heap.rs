@@ -7,18 +7,18 @@ use std::error::Error;
 use std::fs::File;
 use std::io::{Read, Write};
 
-use clr_heap::reading::{DumpReading, Want};
+use clr_heap::reading::{DumpDetail, DumpReading};
 use clr_heap::survey::survey;
 
 /// Maximum size of the graph, in bytes. A larger heap is still counted by type.
-const MOST_BYTES: u64 = 1 << 30;
+const MAX_BYTES: u64 = 1 << 30;
 /// Number of rows per table.
-const MOST: usize = 15;
+const MAX_ROWS: usize = 15;
 
 fn main() -> Result<(), Box<dyn Error>> {
     let path = std::env::args().nth(1).ok_or("usage: heap FILE")?;
     let mut file = File::open(path)?;
-    let mut reading = DumpReading::new(Want::Graph { most: MOST_BYTES });
+    let mut reading = DumpReading::new(DumpDetail::Graph { most: MAX_BYTES });
     let mut buffer = vec![0; 64 << 10];
     loop {
         match file.read(&mut buffer)? {
@@ -31,7 +31,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     let mut out = std::io::stdout().lock();
     let heap = &survey.heap;
     writeln!(out, "{} objects, {:.1} MB", heap.objects, megabytes(heap.bytes))?;
-    for row in survey.types.iter().take(MOST) {
+    for row in survey.types.iter().take(MAX_ROWS) {
         // Without a graph, holders are unknown.
         let retained = row
             .retained
@@ -46,7 +46,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     for suspect in &survey.suspects {
         writeln!(out, "{}", suspect.text)?;
     }
-    for row in survey.paths.iter().take(MOST) {
+    for row in survey.paths.iter().take(MAX_ROWS) {
         writeln!(
             out,
             "{:>8.1} MB  {} > {}",

@@ -10,7 +10,7 @@ const COLLECT_NS: (f64, f64) = (0.2, 0.6);
 const WRITE_NS_WORKSTATION: (f64, f64) = (100.0, 200.0);
 const WRITE_NS_SERVER: (f64, f64) = (150.0, 350.0);
 /// Maximum size of the stream per live byte: an object of 24 bytes with one reference.
-const MOST_STREAM: f64 = 1.84;
+const MAX_STREAM: f64 = 1.84;
 
 /// Returns the buffer size for a stream of the given length, in megabytes. It includes the space that the runtime
 /// wastes in its blocks.
@@ -34,15 +34,15 @@ pub fn graph_bytes(objects: u64, edges: u64) -> u64 {
 /// A range of values.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 pub struct Range {
-    /// Usual lower bound.
+    /// Usual lower bound, in the unit of the field that contains the range.
     pub low: u64,
-    /// Usual upper bound.
+    /// Usual upper bound, in the unit of the field that contains the range.
     pub high: u64,
 }
 
 /// Facts about a process before its first dump.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Known {
+pub struct ProcessEstimate {
     /// Upper bound of live bytes: anonymous memory, or the live bytes after the last collection plus later allocations.
     pub live_bytes: u64,
     /// Whether the process uses the server collector; `None` if unknown.
@@ -53,8 +53,8 @@ pub struct Known {
 
 /// Figures of a previous dump. The next dump of the process is similar.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Seen {
-    /// Live bytes.
+pub struct PreviousDump {
+    /// Number of live bytes.
     pub live_bytes: u64,
     /// Number of objects.
     pub objects: u64,
@@ -77,7 +77,7 @@ pub struct Forecast {
     pub buffer_bytes: u64,
 }
 
-impl Known {
+impl ProcessEstimate {
     /// Returns the forecast for a first dump.
     pub fn forecast(self) -> Forecast {
         let live = self.live_bytes;
@@ -86,7 +86,7 @@ impl Known {
             Some(true) => WRITE_NS_SERVER,
             None => (WRITE_NS_WORKSTATION.0, WRITE_NS_SERVER.1),
         };
-        // As a rule, half of the memory is outside the heap or free space in it.
+        // For the low estimate, half of the memory is outside the heap, or is free space in the heap.
         let objects = Range {
             low: live / 2 / USUAL_OBJECT.1,
             high: live / USUAL_OBJECT.0,
@@ -101,13 +101,14 @@ impl Known {
             },
             stops: if self.collects_twice { 2 } else { 1 },
             objects,
-            buffer_bytes: (live as f64 * MOST_STREAM * 1.15).round() as u64 + (2 << 20),
+            buffer_bytes: (live as f64 * MAX_STREAM * 1.15).round() as u64 + (2 << 20),
         }
     }
 
-    /// Returns the forecast after a dump. Suspensions of one process differed by 30 %, and live bytes can have grown. A
-    /// suspension that was not observed is forecast as if there had been no dump.
-    pub fn after(self, seen: Seen) -> Forecast {
+    /// Returns the forecast after a dump. The forecast allows for the measured difference of 30 % between suspensions
+    /// of one process, and for the growth of live bytes. If no suspension was observed, the duration is forecast as for
+    /// a first dump.
+    pub fn after(self, seen: PreviousDump) -> Forecast {
         let grown = (self.live_bytes as f64 / seen.live_bytes.max(1) as f64).max(1.0);
         let times = |value: u64, factor: f64| (value as f64 * grown * factor).round() as u64;
         Forecast {
@@ -138,7 +139,7 @@ mod tests {
     fn measured_suspension_is_in_the_range() {
         // Live megabytes, server, suspension in ms, stream in MB.
         for (live, server, stop, stream) in [(67, false, 157, 68), (334, false, 607, 341), (1334, false, 2273, 1362)] {
-            let known = Known {
+            let known = ProcessEstimate {
                 live_bytes: live * 1_000_000,
                 server: Some(server),
                 collects_twice: false,
@@ -155,16 +156,16 @@ mod tests {
 
     /// Scenario: a dump of 100 MB stopped the process for 0.3 s. Since then the live bytes have doubled, or halved.
     /// Another dump has no observed suspension.
-    /// Guarantee: the next suspension is forecast to be twice as long, or equally long, within 30 %; its stream fits.
-    /// Without an observed suspension, the forecast is the same as without a dump, never 0.
+    /// Guarantee: the next suspension is forecast to be twice as long, or equally long, within 30 %; its stream fits
+    /// into the buffer. Without an observed suspension, the forecast suspension is the same as without a dump, never 0.
     #[test]
     fn next_dump_is_forecast_from_the_previous() {
-        let known = |live_bytes| Known {
+        let known = |live_bytes| ProcessEstimate {
             live_bytes,
             server: None,
             collects_twice: true,
         };
-        let seen = Seen {
+        let seen = PreviousDump {
             live_bytes: 100_000_000,
             objects: 1_000_000,
             stop_ns: Some(300_000_000),
@@ -179,7 +180,7 @@ mod tests {
         assert!(forecast.buffer_bytes > 2 * 90_000_000);
         let shrunk = known(50_000_000).after(seen);
         assert_eq!(shrunk.stop_ns.high, 390_000_000);
-        let unseen = known(50_000_000).after(Seen { stop_ns: None, ..seen });
+        let unseen = known(50_000_000).after(PreviousDump { stop_ns: None, ..seen });
         assert_eq!(unseen.stop_ns, known(50_000_000).forecast().stop_ns);
         assert_eq!(unseen.objects, shrunk.objects);
     }

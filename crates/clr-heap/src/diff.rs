@@ -20,10 +20,10 @@ pub struct Growth {
     pub r#type: Option<String>,
     /// Name of the root; `None` for a type.
     pub root: Option<String>,
-    /// Difference in objects. For a root, only objects that no other root keeps alive.
+    /// Difference in the number of objects. For a root, only objects that no other root keeps alive count.
     pub objects: i64,
-    /// Difference in own bytes. For a root, the bytes of objects whose preferred path starts there. Objects that both a
-    /// static and a stack hold are retained by neither, but are included here.
+    /// Difference in own bytes. For a root, the bytes of objects whose preferred path starts at the root. This includes
+    /// objects that both a static and a stack hold, although neither retains them.
     pub bytes: Option<i64>,
     /// Difference in retained bytes; `None` if a survey is a histogram.
     pub retained: Option<i64>,
@@ -40,7 +40,8 @@ fn narrow(value: i128) -> i64 {
     i64::try_from(value).unwrap_or(if value < 0 { i64::MIN } else { i64::MAX })
 }
 
-/// Returns all differences other than zero, largest growth first: by retained or own bytes, whichever grew more.
+/// Returns all differences other than zero, largest growth first. The order uses the growth of retained bytes or the
+/// growth of own bytes, whichever is larger.
 pub fn diff(before: &Survey, after: &Survey) -> Vec<Growth> {
     let is_one_process = before.heap.pid.is_some() && before.heap.pid == after.heap.pid;
     let is_graph = |survey: &Survey| survey.heap.method == "graph";

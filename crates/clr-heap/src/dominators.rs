@@ -1,8 +1,8 @@
 //! The dominators of a graph, after Lengauer and Tarjan (1979, the simple form), in `m log n` steps for `m` edges and
-//! `n` nodes. A node dominates another if it alone keeps the other alive. The code uses only loops, because lists of
-//! millions of nodes are ordinary.
+//! `n` nodes. A node dominates another node if only the first node keeps the second node alive. The code uses only
+//! loops, because lists of millions of nodes are normal.
 
-/// Stands for no node, for example the target of an edge that leads nowhere.
+/// Marks a missing node, for example the target of an edge to an unknown address.
 pub const NONE: u32 = u32::MAX;
 
 /// The dominators of all nodes that a root reaches.
@@ -17,7 +17,7 @@ pub struct Dominators {
     pub by: Vec<u32>,
 }
 
-/// Indices are in range by construction. An index out of range reads nothing.
+/// Indices are in range by construction. An index out of range reads [`NONE`].
 fn get(of: &[u32], at: u32) -> u32 {
     of.get(at as usize).copied().unwrap_or(NONE)
 }
@@ -33,7 +33,7 @@ impl Dominators {
     /// [`NONE`] is skipped.
     ///
     /// Peak memory in addition to the graph: 24 bytes per node, 4 per edge, and 8 per node during the search.
-    pub fn of(starts: &[u32], targets: &[u32], root: u32) -> Self {
+    pub fn compute(starts: &[u32], targets: &[u32], root: u32) -> Self {
         let (number, nodes, parents) = search(starts, targets, root);
         let (pred_starts, preds) = predecessors(starts, targets, &nodes, &number);
         drop(number);
@@ -174,7 +174,7 @@ fn lengauer_tarjan(pred_starts: &[u32], preds: &[u32], parents: Vec<u32>) -> Vec
         let first = get(&slot, semi);
         set(&mut slot, w, first);
         set(&mut slot, semi, w);
-        // The number is not linked yet, so this is still its parent in the search.
+        // The number is not linked yet, so its ancestor is still its parent in the search.
         let parent = get(&forest.ancestor, w);
         let mut v = get(&slot, parent);
         set(&mut slot, parent, 0);
@@ -231,7 +231,7 @@ pub(crate) mod tests {
     }
 
     /// Computes the dominators by the definition: a dominates b if b cannot be reached without a. All other dominators
-    /// dominate the immediate one.
+    /// dominate the immediate dominator.
     pub(crate) fn naive(edges: &[Vec<u32>], root: u32) -> Vec<Option<u32>> {
         let all = reached(edges, root, None);
         let without: Vec<Vec<bool>> = (0..edges.len())
@@ -262,7 +262,7 @@ pub(crate) mod tests {
 
         /// Scenario: graphs of up to 24 nodes are sparse and dense, with edges that lead nowhere, loops, and unreached
         /// nodes.
-        /// Guarantee: the dominators equal those of the definition; numbers ascend away from the root.
+        /// Guarantee: the dominators equal the dominators by the definition; numbers ascend away from the root.
         #[test]
         fn dominators_match_the_definition(
             edges in (1_u32..24).prop_flat_map(|nodes| {
@@ -273,7 +273,7 @@ pub(crate) mod tests {
         ) {
             let root = root % edges.len() as u32;
             let (starts, targets) = rows(&edges);
-            let found = Dominators::of(&starts, &targets, root);
+            let found = Dominators::compute(&starts, &targets, root);
             prop_assert_eq!(by_node(&found, edges.len()), naive(&edges, root));
             prop_assert!(found.by.iter().enumerate().skip(1).all(|(w, by)| (*by as usize) < w));
         }
@@ -291,7 +291,7 @@ pub(crate) mod tests {
             targets.extend(Some(node + 1).filter(|next| *next < count));
             starts.push(targets.len() as u32);
         }
-        let found = Dominators::of(&starts, &targets, 0);
+        let found = Dominators::compute(&starts, &targets, 0);
         assert!(found.by.iter().enumerate().skip(1).all(|(w, by)| *by as usize == w - 1));
         assert_eq!(found.nodes.len(), count as usize);
     }
@@ -300,7 +300,7 @@ pub(crate) mod tests {
     /// Guarantee: no node is reached.
     #[test]
     fn empty_graph_has_no_dominators() {
-        assert!(Dominators::of(&[], &[], 0).nodes.is_empty());
-        assert!(Dominators::of(&[0, 0], &[], 1).nodes.is_empty());
+        assert!(Dominators::compute(&[], &[], 0).nodes.is_empty());
+        assert!(Dominators::compute(&[0, 0], &[], 1).nodes.is_empty());
     }
 }

@@ -7,8 +7,8 @@
 //! # Statics
 //!
 //! A static variable is stored inside an array of the runtime, which a handle holds. The graph replaces the reference
-//! from that array to the object by a reference from the variable. Otherwise that array would hold every static, too,
-//! and statics would retain nothing.
+//! from that array to the object by a reference from the variable. Without this replacement, the array would also hold
+//! every static, and statics would retain no bytes.
 
 use std::collections::HashMap;
 
@@ -21,7 +21,7 @@ use crate::reading::{Dump, Holder, Raw, RootEdge, Type, Variable};
 pub struct Root {
     /// Kind of root.
     pub holder: Holder,
-    /// Name of the field or method; empty if there is no name, or several.
+    /// Name of the field or method; empty if there is no name, or if there are several names.
     pub name: String,
     /// Number of roots that are merged here.
     pub count: u64,
@@ -44,7 +44,7 @@ pub struct Graph {
 
 impl Graph {
     /// Builds the graph of a dump, if the dump has one. Consumes the dump's types and raw graph.
-    pub fn of(dump: &mut Dump) -> Option<Self> {
+    pub fn from_dump(dump: &mut Dump) -> Option<Self> {
         let raw = dump.raw.take()?;
         Some(build(std::mem::take(&mut dump.types), raw, &dump.methods))
     }
@@ -87,13 +87,13 @@ impl Graph {
         self.type_of.get(node as usize).copied()
     }
 
-    /// Returns a type by its index.
+    /// Returns a type by its index, or `None` if the index is out of range.
     pub(crate) fn type_at(&self, place: u32) -> Option<&Type> {
         self.types.get(place as usize)
     }
 }
 
-/// Returns pairs of a runtime array and an object that a static variable inside it holds.
+/// Returns sorted pairs of a runtime array and an object that a static variable inside the array holds.
 fn variables_in_arrays(
     index: &Index<'_>,
     raw_sizes: &[u32],
@@ -157,7 +157,7 @@ fn roots_of(index: &Index<'_>, raw: &Raw, methods: &HashMap<u64, String>) -> (Ve
 
 fn build(types: Vec<Type>, raw: Raw, methods: &HashMap<u64, String>) -> Graph {
     let (starts, mut targets, mut roots, root_targets, dangling, sizes, type_of) = {
-        let index = Index::of(&raw.addresses);
+        let index = Index::build(&raw.addresses);
         let of_variables = variables_in_arrays(&index, &raw.sizes, &raw.addresses, &raw.variables);
         let (roots, root_targets) = roots_of(&index, &raw, methods);
         let keyed = raw.dependents.iter();
@@ -175,7 +175,7 @@ fn build(types: Vec<Type>, raw: Raw, methods: &HashMap<u64, String>) -> Graph {
         for (node, count) in raw.edge_counts.iter().enumerate() {
             let node = node as u32;
             starts.push(targets.len() as u32);
-            let mut taken = of(&mut of_variables, node);
+            let mut taken = take_removals(&mut of_variables, node);
             for address in edges.by_ref().take(*count as usize) {
                 let Some(target) = index.at(address) else {
                     dangling += 1;
@@ -267,8 +267,9 @@ fn push(targets: &mut Vec<u32>, target: u32) {
     targets.push(target);
 }
 
-/// Returns how often each object must be removed from the references of this node. Removes these pairs from the front.
-fn of(pairs: &mut &[(u32, u32)], node: u32) -> Option<HashMap<u32, u32>> {
+/// Returns the number of times that each object must be removed from the references of this node, or `None` if no
+/// object must be removed. Removes the pairs of the node from the front of the list.
+fn take_removals(pairs: &mut &[(u32, u32)], node: u32) -> Option<HashMap<u32, u32>> {
     let count = pairs.iter().take_while(|(array, _)| *array == node).count();
     let (own, rest) = pairs.split_at_checked(count)?;
     *pairs = rest;

@@ -19,7 +19,7 @@ struct AddressRun {
     first: u64,
     start: u32,
     end: u32,
-    /// Position of its parts in the table, and their number.
+    /// Position of the run's parts in the table, and number of parts.
     parts: (u32, u32),
     /// Length of a part as a power of two: `1 << shift` bytes.
     shift: u32,
@@ -37,9 +37,9 @@ pub(crate) struct Index<'a> {
 
 impl<'a> Index<'a> {
     /// Builds the index of at most `u32::MAX` addresses.
-    pub(crate) fn of(addresses: &'a [u64]) -> Self {
+    pub(crate) fn build(addresses: &'a [u64]) -> Self {
         let mut runs: Vec<AddressRun> = Vec::new();
-        // More runs than this cannot be regions.
+        // If there are more runs than this number, they cannot be regions.
         let most = addresses.len() / 8 + 1024;
         let mut is_sortable = true;
         let mut last: Option<u64> = None;
@@ -92,12 +92,12 @@ impl<'a> Index<'a> {
         self.addresses.get(place as usize).copied().unwrap_or(u64::MAX)
     }
 
-    /// Returns the last object that starts at or before an address.
+    /// Returns the last object that starts at or before an address, or `None` if there is no such object.
     pub(crate) fn before(&self, address: u64) -> Option<u32> {
         if !self.sorted.is_empty() {
             let behind = self.sorted.partition_point(|place| self.address(*place) <= address);
             let place = *self.sorted.get(behind.checked_sub(1)?)?;
-            // Of several objects with one address, the first in the stream.
+            // Of several objects with one address, return the first in the stream.
             let same = self.address(place);
             let first = self.sorted.partition_point(|place| self.address(*place) < same);
             return self.sorted.get(first).copied();
@@ -107,11 +107,11 @@ impl<'a> Index<'a> {
         let (start, end) = self.part(run, address);
         let of_part = self.addresses.get(start as usize..end as usize)?;
         let behind = of_part.partition_point(|one| *one <= address);
-        // If all objects of the part are after the address, the object before the part.
+        // If all objects of the part are after the address, return the object before the part.
         (start + behind as u32).checked_sub(1)
     }
 
-    /// Returns the indices of a run that contain the objects near an address.
+    /// Returns the range of indices of the part of a run that contains an address.
     fn part(&self, run: &AddressRun, address: u64) -> (u32, u32) {
         let (at, count) = run.parts;
         let Some(last) = count.checked_sub(1) else {
@@ -124,7 +124,7 @@ impl<'a> Index<'a> {
         (place(part).unwrap_or(run.start), place(part + 1).unwrap_or(run.end))
     }
 
-    /// Returns the object at an address.
+    /// Returns the object at an address, or `None` if no object starts at the address.
     pub(crate) fn at(&self, address: u64) -> Option<u32> {
         self.before(address).filter(|place| self.address(*place) == address)
     }
@@ -139,7 +139,7 @@ fn divide(run: &mut AddressRun, addresses: &[u64], parts: &mut Vec<u32>) {
     }
     let length = last - run.first;
     run.shift = (length / u64::from(wanted)).max(1).ilog2() + 1;
-    // At most `wanted` parts, and the end.
+    // Reserve space for at most `wanted` parts and the end.
     let count = (length >> run.shift) as u32 + 1;
     run.parts = (parts.len() as u32, count);
     parts.reserve(count as usize + 1);
@@ -167,13 +167,13 @@ mod tests {
         best.map(|(place, _)| place as u32)
     }
 
-    /// Scenario: of three regions, the middle one is walked last.
+    /// Scenario: of three regions, the middle region is walked last.
     /// Guarantee: the regions form three runs, and no sorting is needed.
     #[test]
     fn regions_in_any_order_form_runs() {
         let region = |at: u64| (0..1_000).map(move |place| (at << 22) + place * 64);
         let addresses: Vec<u64> = region(1).chain(region(3)).chain(region(2)).collect();
-        let index = Index::of(&addresses);
+        let index = Index::build(&addresses);
         assert_eq!((index.runs.len(), index.sorted.len()), (3, 0));
         assert_eq!(index.at((2 << 22) + 64), Some(2_001));
         assert_eq!(index.before((3 << 22) - 1), Some(2_999));
@@ -192,7 +192,7 @@ mod tests {
             let mut addresses: Vec<u64> = gaps.iter().map(|gap| { at += gap; at }).collect();
             let middle = addresses.len() / 2;
             addresses.rotate_left(middle);
-            let index = Index::of(&addresses);
+            let index = Index::build(&addresses);
             prop_assert!(index.sorted.is_empty());
             let beside = addresses.iter().flat_map(|one| [one - 1, *one, one + 1]);
             for address in beside.chain([0, first, at + 1_000, u64::MAX]) {
@@ -211,7 +211,7 @@ mod tests {
                 let middle = addresses.len() / 2;
                 addresses.rotate_left(middle);
             }
-            let index = Index::of(&addresses);
+            let index = Index::build(&addresses);
             for address in 0..201 {
                 prop_assert_eq!(index.before(address), naive_before(&addresses, address));
                 let at = naive_before(&addresses, address).filter(|place| addresses[*place as usize] == address);

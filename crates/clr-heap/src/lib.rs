@@ -8,10 +8,10 @@
 //!
 //! | Module | Contents |
 //! |---|---|
-//! | [`reading`] | reads bytes and returns a [`reading::Dump`], which is complete, or a refusal with the reason |
+//! | [`reading`] | reads bytes, and returns a complete [`reading::Dump`] or a refusal with the reason |
 //! | [`graph`] | objects and roots as numbers, references as one array |
 //! | [`dominators`] | the objects that alone keep other objects alive |
-//! | [`metadata`], [`statics`] | static fields in an assembly's file, and the classes of those with objects |
+//! | [`metadata`], [`statics`] | the static fields in an assembly's file, and the class of each static field with an object |
 //! | [`merged`] | trees of types: paths to objects, and retained objects |
 //! | [`survey`] | types, roots, paths and suspects, as records |
 //! | [`diff`] | growth between two surveys |
@@ -20,9 +20,10 @@
 //!
 //! # Invariants
 //!
-//! * A dump that lost events is refused: the rest is mostly the start of the walk, not a representative sample.
+//! * A dump that lost events is refused, because its other events are mostly the start of the walk and not a
+//!   representative sample.
 //! * Memory is bounded for every stream: a graph has a budget, and a histogram has a budget of a few megabytes.
-//! * No input causes a panic or recursion, and none costs more than `m log n` steps for `m` references of `n` objects.
+//! * No input causes a panic or recursion, or costs more than `m log n` steps for `m` references of `n` objects.
 //! * Types are counted by the runtime's number, not by name, because nested types are reported without their outer
 //!   type.
 //! * No data is dropped silently, and unknown values are `None`.

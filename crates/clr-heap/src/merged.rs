@@ -17,7 +17,7 @@ pub enum Label {
     Root(u32),
     /// Objects of a type, by index.
     Type(u32),
-    /// All objects that are too deep, or for which there is no space.
+    /// All objects that exceed the maximum depth or the maximum number of steps.
     Rest,
 }
 
@@ -40,14 +40,14 @@ const RECENT: usize = 1 << 12;
 
 /// A tree of steps. Step 0 is the start.
 #[derive(Debug)]
-pub struct Merged {
+pub struct PathTree {
     steps: Vec<PathStep>,
     children: HashMap<(u32, Label), u32>,
     /// Cache of recent steps. Objects of one kind are adjacent, so most lookups hit the cache.
     recent: Vec<(u32, Label, u32)>,
 }
 
-impl Default for Merged {
+impl Default for PathTree {
     fn default() -> Self {
         let top = PathStep {
             parent: 0,
@@ -65,8 +65,8 @@ impl Default for Merged {
     }
 }
 
-impl Merged {
-    /// Returns the step from `parent` to `label`.
+impl PathTree {
+    /// Returns the step from `parent` to `label`, and creates it if necessary.
     pub fn step(&mut self, parent: u32, label: Label) -> u32 {
         let Some(before) = self.steps.get(parent as usize) else {
             return 0;
@@ -111,7 +111,7 @@ impl Merged {
         place
     }
 
-    /// Counts an object at a step.
+    /// Counts an object of `bytes` bytes at a step.
     pub fn add(&mut self, step: u32, bytes: u64) {
         if let Some(step) = self.steps.get_mut(step as usize) {
             step.objects += 1;
@@ -153,15 +153,15 @@ fn place_of(parent: u32, label: Label) -> usize {
 mod tests {
     use super::*;
 
-    /// Scenario: a root holds a list of a million nodes, a path that is too deep, and more paths than there is space
-    /// for.
+    /// Scenario: a root holds a list of a million nodes, a path that is too deep, and more paths than the tree can
+    /// hold.
     /// Guarantee: the list is one step; excess objects are in one step at the point where they were cut off; every
     /// object is counted once.
     #[test]
     fn paths_are_merged_and_bounded() {
-        let mut merged = Merged::default();
+        let mut merged = PathTree::default();
         let mut added = 0;
-        let mut add = |merged: &mut Merged, step| {
+        let mut add = |merged: &mut PathTree, step| {
             merged.add(step, 8);
             added += 1;
         };

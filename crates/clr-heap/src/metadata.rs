@@ -41,9 +41,9 @@ pub struct StaticField {
 
 /// Error returned if a file has no readable metadata.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct NoMetadata(&'static str);
+pub struct MetadataError(&'static str);
 
-impl fmt::Display for NoMetadata {
+impl fmt::Display for MetadataError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "no metadata: {}", self.0)
     }
@@ -53,13 +53,13 @@ impl fmt::Display for NoMetadata {
 /// given number of bytes from an offset of the file, or fewer at its end.
 ///
 /// # Errors
-/// The file is not an assembly, or is damaged.
+/// Returns an error if the file is not an assembly, or is damaged.
 pub fn statics(
     read: &mut impl FnMut(u64, u32) -> Option<Vec<u8>>,
     wanted: &HashSet<&str>,
-) -> Result<Vec<StaticField>, NoMetadata> {
+) -> Result<Vec<StaticField>, MetadataError> {
     let metadata = find(read)?;
-    Tables::of(&metadata).map(|tables| tables.statics(wanted))
+    Tables::read(&metadata).map(|tables| tables.statics(wanted))
 }
 
 fn u16_at(bytes: &[u8], at: usize) -> Option<u32> {
@@ -72,8 +72,8 @@ fn u32_at(bytes: &[u8], at: usize) -> Option<u32> {
 }
 
 /// Returns the bytes of the metadata, starting at its root.
-fn find(read: &mut impl FnMut(u64, u32) -> Option<Vec<u8>>) -> Result<Vec<u8>, NoMetadata> {
-    let head = read(0, HEADERS).ok_or(NoMetadata("the file cannot be read"))?;
+fn find(read: &mut impl FnMut(u64, u32) -> Option<Vec<u8>>) -> Result<Vec<u8>, MetadataError> {
+    let head = read(0, HEADERS).ok_or(MetadataError("the file cannot be read"))?;
     let place = || {
         let pe = u32_at(&head, 0x3c)? as usize;
         if head.get(..2)? != b"MZ" || head.get(pe..pe.checked_add(4)?)? != b"PE\0\0" {
@@ -90,7 +90,7 @@ fn find(read: &mut impl FnMut(u64, u32) -> Option<Vec<u8>>) -> Result<Vec<u8>, N
         let table = optional + u16_at(&head, pe + 20)? as usize;
         Some((cli, table, sections.min(MAX_SECTIONS)))
     };
-    let (cli, table, sections) = place().ok_or(NoMetadata("no PE file"))?;
+    let (cli, table, sections) = place().ok_or(MetadataError("no PE file"))?;
     let offset = |rva: u32| {
         (0..sections).find_map(|section| {
             let at = table + section * 40;
@@ -100,25 +100,25 @@ fn find(read: &mut impl FnMut(u64, u32) -> Option<Vec<u8>>) -> Result<Vec<u8>, N
         })
     };
     let header = offset(cli).filter(|_| cli != 0).and_then(|at| read(at, 16));
-    let header = header.ok_or(NoMetadata("no assembly"))?;
+    let header = header.ok_or(MetadataError("no assembly"))?;
     let (rva, size) = u32_at(&header, 8)
         .zip(u32_at(&header, 12))
-        .ok_or(NoMetadata("no assembly"))?;
+        .ok_or(MetadataError("no assembly"))?;
     if size > MAX_METADATA {
-        return Err(NoMetadata("too large"));
+        return Err(MetadataError("too large"));
     }
     offset(rva)
         .and_then(|at| read(at, size))
-        .ok_or(NoMetadata("the metadata is not in the file"))
+        .ok_or(MetadataError("the metadata is not in the file"))
 }
 
-/// The required tables.
+/// The required tables and heaps of an assembly's metadata.
 struct Tables<'a> {
     strings: &'a [u8],
     blobs: &'a [u8],
     types: Rows<'a>,
     fields: Rows<'a>,
-    /// Widths of references: names, blobs, types by [`TypeDefOrRef`], fields, methods.
+    /// Widths of references to names, blobs, base types (`TypeDefOrRef`) and fields, in bytes.
     name: usize,
     blob: usize,
     extends: usize,
@@ -147,8 +147,8 @@ fn index(row: &[u8], at: usize, width: usize) -> Option<u32> {
 }
 
 impl<'a> Tables<'a> {
-    fn of(metadata: &'a [u8]) -> Result<Self, NoMetadata> {
-        Self::parse(metadata).ok_or(NoMetadata("the metadata is damaged"))
+    fn read(metadata: &'a [u8]) -> Result<Self, MetadataError> {
+        Self::parse(metadata).ok_or(MetadataError("the metadata is damaged"))
     }
 
     fn parse(metadata: &'a [u8]) -> Option<Self> {
@@ -194,7 +194,8 @@ impl<'a> Tables<'a> {
         };
         let (name, guid, blob) = (heap(1), heap(2), heap(4));
         let extends = one_of(&[TYPE_DEF, 1, 0x1b], 2);
-        // Files that an editor saved contain FieldPtr and MethodPtr (3, 5), to which lists then refer.
+        // Files that an editor saved contain FieldPtr and MethodPtr (3, 5), to which lists then refer. Such files are
+        // refused.
         let has_pointers = count(3) > 0 || count(5) > 0;
         let widths = [
             2 + name + 3 * guid,
@@ -269,7 +270,7 @@ impl<'a> Tables<'a> {
         found
     }
 
-    /// Returns the name of a field that can hold an object.
+    /// Returns the name of a field that can hold an object, or `None` if the field cannot hold an object or is damaged.
     fn field(&self, field: usize) -> Option<&'a str> {
         let row = self.fields.get(field)?;
         let flags = u16_at(row, 0)?;
@@ -283,8 +284,8 @@ impl<'a> Tables<'a> {
         self.text(index(row, 2, self.name)?)
     }
 
-    /// Returns whether the type of a field is a boolean, a character or a number. The signature is then two bytes: 6
-    /// and the type.
+    /// Returns whether the type of a field is a boolean, a character or a number, or `None` if the signature is
+    /// truncated. The signature of such a field has two bytes: 6 and the type.
     fn is_number(&self, signature: u32) -> Option<bool> {
         let at = signature as usize;
         let [length, kind, of] = *self.blobs.get(at..)?.first_chunk::<3>()?;
@@ -371,7 +372,7 @@ pub(crate) mod tests {
         file.0
     }
 
-    pub(crate) fn read_of(file: &[u8], wanted: &[&str]) -> Result<Vec<StaticField>, NoMetadata> {
+    pub(crate) fn read_of(file: &[u8], wanted: &[&str]) -> Result<Vec<StaticField>, MetadataError> {
         let mut read = |at: u64, count: u32| {
             let rest = file.get(usize::try_from(at).ok()?..)?;
             Some(rest.get(..count as usize).unwrap_or(rest).to_vec())
@@ -416,7 +417,7 @@ pub(crate) mod tests {
     fn damage_is_refused() {
         let file = assembly(&[("Cache", &[("entries", 0x11, CLASS)])]);
         assert_eq!(read_of(&file, &["entries"]).unwrap().len(), 1);
-        assert_eq!(read_of(b"", &["entries"]), Err(NoMetadata("no PE file")));
+        assert_eq!(read_of(b"", &["entries"]), Err(MetadataError("no PE file")));
         for cut in 0..file.len() {
             let _any = read_of(&file[..cut], &["entries"]);
             let mut changed = file.clone();

@@ -2,12 +2,12 @@
 
 use std::collections::BTreeMap;
 
-use clr_evidence::pprof::{Weighed, encode_names};
+use clr_evidence::pprof::{WeightedStack, encode_names};
 
-use crate::survey::Solved;
+use crate::survey::AnalyzedGraph;
 
-/// Returns stacks of names, outermost first, with objects and own bytes.
-pub fn stacks(solved: &Solved) -> Vec<(Vec<String>, u64, u64)> {
+/// Returns the stacks of names, outermost first, each with its number of objects and their own bytes.
+pub fn stacks(solved: &AnalyzedGraph) -> Vec<(Vec<String>, u64, u64)> {
     let steps = solved.kept.steps();
     let own = steps.iter().enumerate().filter(|(_, step)| step.objects > 0);
     own.map(|(place, step)| {
@@ -18,12 +18,13 @@ pub fn stacks(solved: &Solved) -> Vec<(Vec<String>, u64, u64)> {
     .collect()
 }
 
-/// Encodes an uncompressed pprof profile with `inuse_objects` and `inuse_space`.
-pub fn pprof(solved: &Solved, unix_ns: Option<i64>) -> Vec<u8> {
+/// Encodes an uncompressed pprof profile with `inuse_objects` and `inuse_space`. `unix_ns` is the time of the dump in
+/// nanoseconds since 1970, if known.
+pub fn pprof(solved: &AnalyzedGraph, unix_ns: Option<i64>) -> Vec<u8> {
     let stacks = stacks(solved);
-    let weighed: Vec<Weighed<'_>> = stacks
+    let weighed: Vec<WeightedStack<'_>> = stacks
         .iter()
-        .map(|(names, objects, bytes)| Weighed {
+        .map(|(names, objects, bytes)| WeightedStack {
             names: names.iter().rev().map(String::as_str).collect(),
             values: [*objects, *bytes],
         })

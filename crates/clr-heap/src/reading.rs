@@ -1,18 +1,19 @@
-//! Bytes of a stream in, a dump out.
+//! Reads the bytes of a stream and returns a dump.
 //!
-//! # Which collection
+//! # Selection of the collection
 //!
-//! One of generation 2 that was asked for (reason 1) and is blocking. The thread that writes its bulk events also
-//! writes its end; with the server collector its start is another thread's, which may come later in the stream. So a
-//! dump is what one thread writes up to an end, and the start of that number says whether it is the one. Collections
-//! that fall into the dump's time are walked as well: those before it are discarded, those behind it skipped.
+//! The dump is a blocking collection of generation 2 that was requested (reason 1). The thread that writes its bulk
+//! events also writes its end. With server GC, another thread writes its start, which can come later in the stream. A
+//! dump therefore consists of the events of one thread up to an end, and the start with the same number shows whether
+//! it is the requested collection. Collections that occur during the dump are walked as well: a collection before the
+//! dump is discarded, and a collection after it is skipped.
 //!
-//! # Complete
+//! # Completeness
 //!
-//! All must hold: the collection has its start and its end; bulk events of each kind are numbered without a gap; the
-//! edges that nodes announce are those that came; no number is missing among the events of the thread that wrote it;
-//! every type is described. The runtime drops what does not fit into its buffer, and each of these alone overlooks
-//! some losses.
+//! A dump is complete if all conditions hold: the start and the end of the collection exist; the bulk events of each
+//! kind are numbered without a gap; the number of edges equals the number that the nodes announce; no sequence number
+//! is missing among the events of the thread that wrote the dump; every type is described. The runtime drops events
+//! that do not fit into its buffer, and each single condition overlooks some losses.
 
 use std::collections::{HashMap, HashSet};
 
@@ -24,32 +25,32 @@ use nettrace::{Decoder, Event, Item, Options, Order};
 
 use crate::{cost, metadata, statics};
 
-/// Most types; a large service has some 20,000.
+/// Maximum number of types. A large service has about 20,000.
 const MAX_TYPES: usize = 1 << 17;
-/// Bytes of all names together.
+/// Maximum length of all names together, in bytes.
 const MAX_NAME_BYTES: usize = 16 << 20;
-/// Characters of one name that are kept.
+/// Maximum length of a name, in characters. Longer names are truncated.
 const MAX_NAME_CHARS: usize = 1024;
-/// Suspensions, starts of collections and threads that are kept.
+/// Maximum number of suspensions, starts of collections and threads that are kept.
 const MAX_STOPS: usize = 64;
 const MAX_STARTS: usize = 1024;
 const MAX_THREADS: usize = 8192;
-/// Methods that are kept, of the stacks that hold something.
+/// Maximum number of methods of the stacks that hold objects.
 const MAX_METHODS: usize = 1 << 16;
-/// Static fields that are kept, of all modules.
+/// Maximum number of static fields of all modules.
 const MAX_FIELDS: usize = 1 << 16;
 /// Maximum number of static fields that are given a class.
 const MAX_NAMED_VARIABLES: usize = 1 << 16;
-/// Modules that are kept, and the bytes of a path.
+/// Maximum number of modules, and maximum length of a path, in bytes.
 const MAX_MODULES: usize = 4096;
 const MAX_PATH: usize = 4096;
-/// Bytes of all paths together.
+/// Maximum length of all paths together, in bytes.
 const MAX_PATH_BYTES: usize = 1 << 20;
-/// Types that were seen lately are remembered in so many places.
+/// Size of the cache of recent types.
 const RECENT: usize = 1 << 10;
-/// Edges in one piece of memory.
+/// Number of edges in one allocation.
 const PIECE: usize = 1 << 16;
-/// Bytes of a bulk event: as large as the runtime makes one.
+/// Maximum size of a bulk event in the runtime, in bytes.
 const BULK_BYTES: u64 = 64 << 10;
 
 const WEAK: u32 = 2;
@@ -58,92 +59,93 @@ const PINNED: u32 = 1;
 const TAG_OTHER: u32 = 0;
 const TAG_METHOD: u32 = 1;
 const TAG_MODULE: u32 = 2;
-/// The layout's own tag, and this.
+/// Offset of the tags of layouts.
 const TAG_LAYOUT: u32 = 3;
 
-/// What is wanted of a dump.
+/// Content of a requested dump.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub enum Want {
-    /// Objects and bytes by type: a few megabytes, whatever the size.
+pub enum DumpDetail {
+    /// Objects and bytes by type. Takes a few megabytes for any heap.
     #[default]
     Histogram,
-    /// Who holds what as well, in so many bytes at most ([`cost::graph_bytes`]), else a histogram.
+    /// A histogram and the references, if the graph takes at most `most` bytes ([`cost::graph_bytes`]). A larger dump
+    /// yields only a histogram.
     Graph {
-        /// Bytes that the graph and all that is computed from it may take.
+        /// Maximum size of the graph and of all derived results, in bytes.
         most: u64,
     },
 }
 
-/// Why there is no dump.
+/// Error returned if there is no dump.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum Refusal {
     /// The stream is damaged.
-    #[error("the stream cannot be read: {0}")]
+    #[error("cannot read the stream: {0}")]
     Stream(#[from] nettrace::Error),
-    /// Of 32 bits: the layouts are known, and were never seen.
-    #[error("the process has 32 bits, for which a heap dump was never tried")]
+    /// The process has 32 bits. The layouts of its events are known, but were never observed.
+    #[error("heap dumps of 32-bit processes are not supported")]
     NotSixtyFour,
-    /// No forced collection with objects: NativeAOT and Mono make none.
-    #[error("no heap dump is in the stream: the runtime made no collection for it (NativeAOT and Mono make none)")]
+    /// The stream contains no forced collection with objects. NativeAOT and Mono do not perform forced collections.
+    #[error("the stream contains no heap dump: the runtime performed no collection for it, like NativeAOT and Mono")]
     NoDump,
     /// Events were lost.
     #[error(
-        "the dump is incomplete ({reason}) and says nothing as a sample; it would have needed a buffer of about \
+        "the dump is incomplete ({reason}) and not representative; it needs a buffer of about \
          {needed_mb} MB"
     )]
     Incomplete {
-        /// By what it shows.
+        /// The observed gaps.
         reason: String,
-        /// Megabytes of the session's buffer, about.
+        /// Approximate buffer size that the session needs, in megabytes.
         needed_mb: u64,
     },
-    /// More types or roots than a real process has.
-    #[error("the stream has more {what} than {most}: no runtime writes that")]
+    /// The stream has more types or roots than a real process.
+    #[error("the stream has more than {most} {what}, which no runtime writes")]
     TooMany {
-        /// Of what.
+        /// Kind of the items.
         what: &'static str,
-        /// The limit.
+        /// Maximum number.
         most: usize,
     },
 }
 
-/// A type with what lives of it.
+/// A type and its live objects.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Type {
-    /// The runtime's number: the same for the life of the process while the type is not unloaded.
+    /// Id of the runtime, which stays the same for the life of the process unless the type is unloaded.
     pub(crate) id: u64,
-    /// The runtime's number of its module.
+    /// Id of its module in the runtime.
     pub(crate) module: u64,
     /// Token of its definition in the module's metadata.
     pub(crate) token: u32,
-    /// The runtime's name; of a whole dump, what stands for one where it gave none.
+    /// Name in the runtime. In a complete dump, a type without a name has a substitute.
     pub(crate) name: String,
     pub(crate) is_described: bool,
     pub(crate) objects: u64,
-    /// Rounded up as the heap has them.
+    /// Bytes of the objects, rounded up to the size on the heap.
     pub(crate) bytes: u64,
 }
 
-/// What holds an object from outside of the heap, in the order in which a way to it is preferred.
+/// Kind of root that holds an object, in the order in which paths to the object are preferred.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, serde::Serialize, serde::Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Holder {
     /// A static field.
     Static,
-    /// A static field of a thread; up to .NET 8 those are behind handles, from 9 on without a name.
+    /// A thread-static field. Before .NET 9, these fields are behind handles; later, they have no name.
     ThreadStatic,
     /// A strong handle.
     Handle,
     /// A pinned handle.
     Pinned,
-    /// The queue of objects whose finalizer has to run.
+    /// The queue of objects whose finalizer must run.
     Finalizer,
-    /// Anything else that the runtime names as a root.
+    /// Any other root of the runtime.
     Other,
     /// A method's frame on a thread's stack.
     Stack,
-    /// No root: literals and types, which lie on a heap of their own.
+    /// No root: literals and types, which are on a separate heap.
     Unrooted,
 }
 
@@ -151,7 +153,7 @@ pub enum Holder {
 pub(crate) struct RootEdge {
     pub(crate) object: u64,
     pub(crate) holder: Holder,
-    /// Of a stack, the method.
+    /// Id of the method if the holder is a stack; otherwise, the runtime's id of the root.
     pub(crate) id: u64,
 }
 
@@ -163,11 +165,11 @@ pub(crate) struct Variable {
     pub(crate) name: String,
 }
 
-/// Objects and references as they came.
+/// Objects and references in the order of the stream.
 #[derive(Debug, Default)]
 pub(crate) struct Raw {
     pub(crate) addresses: Vec<u64>,
-    /// In steps of eight bytes.
+    /// Sizes in units of eight bytes.
     pub(crate) sizes: Vec<u32>,
     pub(crate) types: Vec<u32>,
     pub(crate) edge_counts: Vec<u32>,
@@ -195,31 +197,32 @@ pub struct Dump {
     pub(crate) raw: Option<Raw>,
     pub(crate) methods: HashMap<u64, String>,
     modules: Modules,
-    /// Types of what lives that the runtime did not name: another session keeps it from naming them again.
+    /// Number of types of live objects without a name in the stream. The runtime does not repeat names that another
+    /// session has received.
     pub unnamed_types: u64,
-    /// Objects.
+    /// Number of objects.
     pub objects: u64,
-    /// References.
+    /// Number of references.
     pub edges: u64,
     /// Bytes of all objects.
     pub bytes: u64,
-    /// What the graph would take, where it was wanted and did not fit.
+    /// Size of a requested graph that exceeded its limit, in bytes; `None` if the graph fits or was not requested.
     pub graph_needs: Option<u64>,
-    /// For how long all threads stood, nanoseconds, in the order of the stream: the dump's own stop, and what fell
-    /// into its time. A stop of which an edge was not seen is not there.
+    /// Durations for which all threads were suspended, in nanoseconds, in the order of the stream: the suspension of
+    /// the dump, and suspensions during the dump. A suspension without an observed start or end is not included.
     pub stopped_ns: Vec<i64>,
-    /// When the collection began, Unix nanoseconds; `None`: the stream's clock is not valid.
+    /// Start of the collection, in Unix nanoseconds; `None` if the stream's clock is invalid.
     pub at_unix_ns: Option<i64>,
-    /// Bytes of the stream.
+    /// Size of the stream, in bytes.
     pub stream_bytes: u64,
 }
 
-/// The modules of the process, as the rundown names them.
+/// The modules of the process, according to the rundown.
 #[derive(Debug, Default)]
 struct Modules {
     paths: Vec<String>,
     bytes: usize,
-    /// Some have no file, or no place here.
+    /// Whether there are modules without a file or beyond the limits.
     are_missing: bool,
 }
 
@@ -236,12 +239,12 @@ impl Modules {
     }
 }
 
-/// Gives so many bytes of a file from an offset on, or fewer at its end.
+/// Reads the given number of bytes of a file from an offset, or fewer at its end.
 pub type ReadAt = Box<dyn FnMut(u64, u32) -> Option<Vec<u8>>>;
 
 impl Dump {
-    /// Gives static fields their classes, where the metadata of the process's assemblies say which. `open` opens an
-    /// assembly by its path, as the process sees it.
+    /// Assigns classes to static fields if the metadata of the process's assemblies identifies them. `open` opens an
+    /// assembly by its path in the process.
     pub fn name_classes(&mut self, open: &mut dyn FnMut(&str) -> Option<ReadAt>) {
         let Some(raw) = &mut self.raw else { return };
         let variables = raw.variables.iter().take(MAX_NAMED_VARIABLES);
@@ -254,7 +257,7 @@ impl Dump {
         self.modules.paths.dedup();
         for path in &self.modules.paths {
             let read = open(path).and_then(|mut read| metadata::statics(&mut read, &wanted).ok());
-            // A module with as many fields as that is none.
+            // A module whose fields would exceed the limit is treated as unreadable.
             let read = read.filter(|read| fields + read.len() <= MAX_FIELDS);
             is_whole &= read.is_some();
             fields += read.as_ref().map_or(0, Vec::len);
@@ -281,18 +284,18 @@ impl Dump {
 enum Phase {
     #[default]
     Before,
-    /// This thread writes what may be the dump.
+    /// A thread writes events that can be the dump.
     In { thread: u64 },
-    /// The dump of this collection is over.
+    /// The dump of this collection has ended.
     After { count: u32 },
 }
 
-/// What is known of a thread that writes events.
+/// The sequence numbers of a thread that writes events.
 #[derive(Debug, Clone, Copy)]
 struct Numbering {
-    /// Of its last event.
+    /// Sequence number of the last event.
     sequence: u32,
-    /// Numbers that were missing since the end of its last collection.
+    /// Number of missing sequence numbers since the end of the thread's last collection.
     lost: u64,
 }
 
@@ -303,7 +306,7 @@ struct Start {
     at: i64,
 }
 
-/// The reading of one dump.
+/// A reader of one dump.
 #[derive(Debug)]
 pub struct DumpReading {
     decoder: Decoder,
@@ -312,11 +315,11 @@ pub struct DumpReading {
 
 #[derive(Debug, Default)]
 struct ReadingState {
-    want: Want,
+    want: DumpDetail,
     phase: Phase,
     types: Vec<Type>,
     by_id: HashMap<u64, u32>,
-    /// Types of the last objects, by their number: most have one of them.
+    /// Cache of the types of recent objects, by id. Most lookups hit the cache.
     recent: Vec<Option<(u64, u32)>>,
     type_name_bytes: usize,
     raw: Option<Raw>,
@@ -327,7 +330,7 @@ struct ReadingState {
     bytes: u64,
     announced_edges: u64,
     edges: u64,
-    /// Next index of events 16, 17, 18 and 19.
+    /// Next expected index of events 16, 17, 18 and 19.
     next: [u32; 4],
     bulk_bytes: u64,
     lost: u64,
@@ -336,15 +339,15 @@ struct ReadingState {
     graph_needs: Option<u64>,
     starts: HashMap<u32, Start>,
     threads: HashMap<u64, Numbering>,
-    /// Since when threads are stopped, by the thread that stops them.
+    /// Time since which threads are suspended, in ticks, by the thread that suspends them.
     suspended: HashMap<u64, i64>,
     stops: Vec<(i64, i64)>,
     refusal: Option<Refusal>,
 }
 
 impl DumpReading {
-    /// Of which nothing was read.
-    pub fn new(want: Want) -> Self {
+    /// Creates a reader.
+    pub fn new(want: DumpDetail) -> Self {
         let interest = |metadata: &nettrace::Metadata| {
             let is_method = (metadata.provider == RUNDOWN_PROVIDER && metadata.event_id == METHOD_DC_END_VERBOSE)
                 || (metadata.provider == RUNTIME_PROVIDER && metadata.event_id == METHOD_LOAD_VERBOSE);
@@ -354,13 +357,13 @@ impl DumpReading {
             if metadata.provider == RUNDOWN_PROVIDER && metadata.event_id == MODULE_DC_END {
                 return Some(TAG_MODULE);
             }
-            let layout = Layout::of(&metadata.provider, metadata.event_id, metadata.version);
+            let layout = Layout::find(&metadata.provider, metadata.event_id, metadata.version);
             let layout = layout.filter(|_| metadata.provider == RUNTIME_PROVIDER);
             Some(layout.map_or(TAG_OTHER, |layout| layout.to_tag().saturating_add(TAG_LAYOUT)))
         };
         let raw = match want {
-            Want::Histogram => None,
-            Want::Graph { .. } => Some(Raw::default()),
+            DumpDetail::Histogram => None,
+            DumpDetail::Graph { .. } => Some(Raw::default()),
         };
         Self {
             decoder: Decoder::new(Options {
@@ -381,10 +384,10 @@ impl DumpReading {
         }
     }
 
-    /// Takes bytes in.
+    /// Consumes bytes.
     ///
     /// # Errors
-    /// When they are no stream, or damaged, or are of a process that cannot be read.
+    /// Returns an error if the bytes are not a valid stream, or if they come from an unsupported process.
     pub fn push(&mut self, bytes: &[u8]) -> Result<(), Refusal> {
         self.decoder.push(bytes);
         self.run()
@@ -408,13 +411,13 @@ impl DumpReading {
         }
     }
 
-    /// The dump, when it is complete.
+    /// Returns the dump if it is complete.
     ///
     /// # Errors
-    /// Why there is none.
+    /// Returns the reason why there is no complete dump.
     pub fn finish(mut self) -> Result<Dump, Refusal> {
         self.decoder.finish();
-        // A stream that is cut short may have the whole dump all the same.
+        // A truncated stream can still contain the whole dump.
         self.run()?;
         let header = self.decoder.header();
         let mut state = self.state;
@@ -448,7 +451,7 @@ impl DumpReading {
 }
 
 impl ReadingState {
-    /// The suspensions in which collections began.
+    /// Returns the suspensions in which collections started.
     fn collecting_stops(&self) -> impl Iterator<Item = (i64, i64)> {
         let collects = |(begin, end): &(i64, i64)| {
             let mut starts = self.starts.values();
@@ -457,17 +460,17 @@ impl ReadingState {
         self.stops.iter().copied().filter(collects)
     }
 
-    /// When the dump's collection began, in ticks; or why it is none.
+    /// Returns the start of the dump's collection, in ticks, or the reason why there is no complete dump.
     fn check(&self) -> Result<i64, Refusal> {
         let mut reasons = Vec::new();
         let mut started = 0;
         match self.phase {
             Phase::Before => return Err(Refusal::NoDump),
-            Phase::In { .. } => reasons.push("its end is missing".to_owned()),
+            Phase::In { .. } => reasons.push("the end is missing".to_owned()),
             Phase::After { count } => match self.starts.get(&count) {
                 Some(start) if start.is_forced => started = start.at,
                 Some(_) => return Err(Refusal::NoDump),
-                None => reasons.push("its beginning is missing".to_owned()),
+                None => reasons.push("the start is missing".to_owned()),
             },
         }
         let lost = match self.phase {
@@ -475,18 +478,21 @@ impl ReadingState {
             _ => self.lost,
         };
         if lost > 0 {
-            reasons.push(format!("{lost} of its events were dropped"));
+            reasons.push(format!("{lost} events were dropped"));
         }
         if self.has_index_gap {
-            reasons.push("numbers of its events are missing".to_owned());
+            reasons.push("numbers of events are missing".to_owned());
         }
         if self.undecodable > 0 {
-            reasons.push(format!("{} of its events cannot be read", self.undecodable));
+            reasons.push(format!("{} events cannot be decoded", self.undecodable));
         }
-        // A session of .NET 10 for a histogram has no edges at all.
-        let has_no_edges = self.want == Want::Histogram && self.edges == 0;
+        // A session of .NET 10 for a histogram has no edges.
+        let has_no_edges = self.want == DumpDetail::Histogram && self.edges == 0;
         if self.edges != self.announced_edges && !has_no_edges {
-            reasons.push(format!("{} references of {} came", self.edges, self.announced_edges));
+            reasons.push(format!(
+                "only {} of {} references were received",
+                self.edges, self.announced_edges
+            ));
         }
         let unknown = self.types.iter().filter(|one| one.objects > 0 && !one.is_described);
         let unknown = unknown.count();
@@ -644,14 +650,14 @@ impl ReadingState {
         }
     }
 
-    /// Counts the numbers that are missing among a thread's events.
+    /// Counts missing sequence numbers of a thread's events.
     fn follow(&mut self, thread: u64, sequence: u32) {
         let is_full = self.threads.len() >= MAX_THREADS;
         match self.threads.get_mut(&thread) {
             Some(numbering) => {
                 let missing = sequence.wrapping_sub(numbering.sequence).wrapping_sub(1);
                 numbering.sequence = sequence;
-                // A number that goes back is a thread that got its id anew.
+                // A decreasing number belongs to another thread with the same id.
                 if missing < u32::MAX >> 1 {
                     numbering.lost += u64::from(missing);
                 }
@@ -663,7 +669,8 @@ impl ReadingState {
         }
     }
 
-    /// The thread of the dump ends a collection.
+    /// Completes the dump at the end of a collection on the thread of the dump, or discards the collection if it was not
+    /// requested.
     fn end(&mut self, count: u32, lost: u64) {
         if self.starts.get(&count).is_some_and(|start| !start.is_forced) {
             self.discard();
@@ -677,13 +684,13 @@ impl ReadingState {
         }
     }
 
-    /// What came was another collection, walked because it fell into the dump's time.
+    /// Discards another collection that was walked because it occurred during the dump.
     fn discard(&mut self) {
         self.phase = Phase::Before;
         for one in &mut self.types {
             (one.objects, one.bytes) = (0, 0);
         }
-        if let Want::Graph { .. } = self.want {
+        if let DumpDetail::Graph { .. } = self.want {
             self.raw = Some(Raw::default());
         }
         self.graph_needs = None;
@@ -699,9 +706,9 @@ impl ReadingState {
         }
     }
 
-    /// Gives the graph up when it would take more than it may.
+    /// Drops the graph if it would exceed its memory limit or the range of its numbers.
     fn bound(&mut self) {
-        let (Some(raw), Want::Graph { most }) = (&self.raw, self.want) else {
+        let (Some(raw), DumpDetail::Graph { most }) = (&self.raw, self.want) else {
             return;
         };
         let needs = raw.bytes(self.objects, self.edges.max(self.announced_edges));
@@ -747,7 +754,7 @@ impl ReadingState {
             return;
         };
         (one.module, one.token, one.is_described) = (module, token, true);
-        // A later description may be without the name.
+        // A later description can lack the name.
         if one.name.is_empty() && !name.is_empty() {
             let name: String = name.chars().take(MAX_NAME_CHARS).collect();
             self.type_name_bytes += name.len();
@@ -775,7 +782,7 @@ impl ReadingState {
         }
         if let Some(raw) = &mut self.raw {
             if raw.addresses.len() == raw.addresses.capacity() {
-                // Doubling would take twice the memory for a moment.
+                // The vectors grow by a quarter, because doubling would temporarily take twice the memory.
                 let more = (raw.addresses.len() / 4).max(1 << 12);
                 raw.addresses.reserve_exact(more);
                 raw.sizes.reserve_exact(more);
@@ -795,7 +802,7 @@ impl ReadingState {
             return;
         }
         let holder = match kind {
-            // .NET 9 and later have their threads' statics among the stacks, without a method.
+            // .NET 9 and later report thread statics among the stacks, without a method.
             RootKind::STACK if id == 0 => Holder::ThreadStatic,
             RootKind::STACK => Holder::Stack,
             RootKind::FINALIZER => Holder::Finalizer,
@@ -806,7 +813,7 @@ impl ReadingState {
         raw.roots.push(RootEdge { object, holder, id });
     }
 
-    /// Keeps the name of a method whose frame holds something.
+    /// Keeps the name of a method whose stack frame holds an object.
     fn method(&mut self, payload: &[u8]) {
         if self.wanted_methods.is_empty() {
             return;

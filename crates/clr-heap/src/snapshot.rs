@@ -19,7 +19,7 @@ const META: &str = r#"{"snapshot":{"meta":{"node_fields":["type","name","id","se
 /// Writes a graph.
 ///
 /// # Errors
-/// The writer fails.
+/// Returns an error if the output cannot be written.
 pub fn write(graph: &Graph, out: &mut impl Write) -> io::Result<()> {
     let objects = graph.objects();
     let roots = graph.roots().len() as u32;

@@ -1,25 +1,26 @@
 //! The classes of static fields.
 //!
-//! The runtime's events have a static field's name, and not its class. It writes the variables module by module, and
-//! within a module in the order of the metadata: class by class, field by field; those of classes that were not used,
-//! and those that hold nothing, are left out. So a variable has a class
+//! The runtime's events contain the name of a static field, but not its class. The runtime writes the variables module
+//! by module, and within a module in the order of the metadata: class by class, field by field. It omits fields of
+//! unused classes and fields without an object. The class of a variable is known in two cases:
 //!
-//! * where one class of all modules has a field of that name; then
-//! * where of the classes that have one, one alone lies behind the variable before it and in front of the one after it,
-//!   which are known already: in the module that both are in, or in that of one of them.
+//! * Only one class of all modules has a field of that name.
+//! * Of the classes with a field of that name, only one is between the known neighbours of the variable: in the module
+//!   of both neighbours, or in the module of one of them.
 //!
-//! Where that leaves several, the bare name stays. Where a module cannot be read, which may have a field of that name,
-//! what one class alone has counts if it lies in order beside another one of its module.
+//! If several classes remain, the variable keeps its bare name. If a module is not readable, it can have a field of
+//! that name. In this case, a field of only one class counts if it is in order with a neighbour in the same module.
 
 use std::collections::HashMap;
 
 use crate::metadata::StaticField;
 
-/// Where a field is: its module, and its place there.
+/// Position of a field: the module, and the index in the module.
 type Place = (usize, usize);
 
-/// The class of each name, in the order of the runtime; `None`: not known. `modules`: the static fields of all modules
-/// with such names; `is_whole`: there is no other one, so that what is in one class alone is that.
+/// Returns the class of each name, in the order of the runtime, or `None` if the class is unknown. `modules` are the
+/// static fields of all modules with these names. `is_whole` states whether no module is missing. If so, the class of a
+/// field that only one class has is certain.
 pub fn classes<'a>(names: &[&str], modules: &'a [Vec<StaticField>], is_whole: bool) -> Vec<Option<&'a str>> {
     let mut by_name: HashMap<&str, Vec<Place>> = HashMap::new();
     for (module, fields) in modules.iter().enumerate() {
@@ -35,7 +36,7 @@ pub fn classes<'a>(names: &[&str], modules: &'a [Vec<StaticField>], is_whole: bo
     if !is_whole {
         known = confirmed(&known);
     }
-    // One pass is enough: a variable needs both neighbours, so that what is found helps no other one.
+    // One pass is sufficient: a variable needs both neighbours, so a new result does not help another variable.
     let found: Vec<Option<Place>> = names
         .iter()
         .enumerate()
@@ -55,7 +56,7 @@ pub fn classes<'a>(names: &[&str], modules: &'a [Vec<StaticField>], is_whole: bo
     known.into_iter().map(class).collect()
 }
 
-/// Those that lie in order beside one of the same module.
+/// Returns the positions that are in order with a neighbour in the same module, and `None` for all other positions.
 fn confirmed(known: &[Option<Place>]) -> Vec<Option<Place>> {
     let neighbour = |at: Option<usize>| known.get(at?).copied().flatten();
     let is_beside = |at: usize, place: Place| {
@@ -67,11 +68,12 @@ fn confirmed(known: &[Option<Place>]) -> Vec<Option<Place>> {
     known.iter().enumerate().map(keep).collect()
 }
 
-/// The one candidate that lies between the known neighbours of a variable. Candidates are in the order of their places.
+/// Returns the only candidate between the known neighbours of a variable, or `None` if a neighbour is unknown or there
+/// is not exactly one candidate. Candidates are sorted by position.
 fn between(known: &[Option<Place>], at: usize, candidates: &[Place]) -> Option<Place> {
     let neighbour = |at: usize| known.get(at).copied().flatten();
     let (before, after) = (at.checked_sub(1).and_then(neighbour)?, neighbour(at + 1)?);
-    // Those from a place on, in front of another one.
+    // Returns the candidates from one position up to, but not including, another position.
     let within = |(from, to): (Place, Place)| {
         let [from, to] = [from, to].map(|end| candidates.partition_point(|place| *place < end));
         candidates.get(from..to).unwrap_or_default()
@@ -80,7 +82,7 @@ fn between(known: &[Option<Place>], at: usize, candidates: &[Place]) -> Option<P
     if before.0 == after.0 {
         return only(within((behind, after)).iter().copied());
     }
-    // The module changes here: behind the one, or in front of the other.
+    // The module changes here: candidates are after the first neighbour, or before the second neighbour.
     let behind = within((behind, (before.0 + 1, 0)));
     only(behind.iter().chain(within(((after.0, 0), after))).copied())
 }
@@ -103,11 +105,12 @@ mod tests {
         fields.iter().enumerate().map(field).collect()
     }
 
-    /// Scenario: names that one class has; one that three have, of which one lies between its neighbours; one at the
-    /// change of modules; one of which two lie there; one of no class.
-    /// Guarantee: what is certain has its class, the rest has none.
+    /// Scenario: several names belong to one class each; one name belongs to three classes, one of which is between the
+    /// neighbours, and also occurs at a change of modules; one name belongs to two classes between the neighbours; one
+    /// name belongs to no class.
+    /// Guarantee: each name with exactly one possible class has this class, and the other names have no class.
     #[test]
-    fn only_what_is_certain_has_a_class() {
+    fn only_unambiguous_names_have_class() {
         let modules = [
             module(&[
                 ("A", "first"),
@@ -138,21 +141,22 @@ mod tests {
         assert_eq!(classes(&["first"], &[], true), [None]);
     }
 
-    /// Scenario: a module that could not be read; names that one class has, two in the order of their module, one alone.
-    /// Guarantee: those that confirm each other have their class, the other one might be another module's.
+    /// Scenario: a module is not readable; three names belong to one class each, and two of them are in the order of
+    /// their module.
+    /// Guarantee: the two neighbours have their class; the third name can belong to the missing module.
     #[test]
-    fn without_a_module_neighbours_confirm() {
+    fn neighbours_confirm_class_if_module_is_missing() {
         let modules = [module(&[("A", "one"), ("B", "two")]), module(&[("C", "three")])];
         let names = ["three", "one", "two"];
         assert_eq!(classes(&names, &modules, false), [None, Some("A"), Some("B")]);
         assert_eq!(classes(&names, &modules, true), [Some("C"), Some("A"), Some("B")]);
     }
 
-    /// Scenario: 65,536 variables with a name that 60,000 fields have, where every second one is
-    /// certain.
-    /// Guarantee: only those have a class; a search through all fields for each variable takes two billion steps.
+    /// Scenario: 65,536 variables alternate between unambiguous names and a name that 60,000 fields have.
+    /// Guarantee: only the unambiguous names have a class. A search through all fields for each variable would take two
+    /// billion steps.
     #[test]
-    fn many_fields_of_one_name_cost_little() {
+    fn many_fields_of_one_name_are_fast() {
         let fields = [vec![("A", "first"), ("A", "second")], vec![("B", "x"); 60_000]].concat();
         let names = ["first", "x", "second", "x"].repeat(16_384);
         let modules = [module(&fields), module(&[("C", "x")])];
@@ -160,10 +164,10 @@ mod tests {
         assert_eq!(found.iter().flatten().count(), 32_768);
     }
 
-    /// Scenario: three names in a row that two classes have, between two that are certain.
-    /// Guarantee: those with one possible place are found, one after the other.
+    /// Scenario: a name belongs to two classes, and is between two unambiguous names.
+    /// Guarantee: the only class between the neighbours is found.
     #[test]
-    fn what_is_found_finds_its_neighbours() {
+    fn class_between_neighbours_is_found() {
         let modules = [module(&[
             ("A", "start"),
             ("A", "x"),

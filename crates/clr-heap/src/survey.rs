@@ -1,8 +1,8 @@
-//! What a dump shows: types, roots, paths and suspects.
+//! The results of a dump: types, roots, paths and suspects.
 //!
-//! *Retained* by something is what would go if it went: its own bytes and all that only it keeps alive. What two hold
-//! together belongs to neither. A type retains what its topmost members in the tree of dominators retain, so that
-//! nothing is counted twice.
+//! The bytes *retained* by an object are its own bytes and the own bytes of all objects that only this object keeps
+//! alive. Objects that two objects hold together are retained by neither. A type retains the bytes that its topmost
+//! members in the dominator tree retain, so that no byte is counted twice.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
@@ -12,123 +12,124 @@ use serde::{Deserialize, Serialize};
 
 use crate::dominators::{Dominators, NONE};
 use crate::graph::{Graph, Root};
-use crate::merged::{Label, Merged};
+use crate::merged::{Label, PathTree};
 use crate::reading::{Dump, Holder, Type};
 
-/// Most types, roots and paths that are written.
+/// Maximum number of types, roots and paths in a survey.
 const MAX_TYPES: usize = 20_000;
 const MAX_ROOTS: usize = 5_000;
 const MAX_PATHS: usize = 2_000;
-/// The same where a daemon keeps them.
+/// Maximum numbers of rows in a survey that the daemon keeps.
 const BRIEF_TYPES: usize = 2_000;
 const BRIEF_ROOTS: usize = 500;
 const BRIEF_PATHS: usize = 200;
 const BRIEF_TOPS: usize = 50;
-/// Most suspects.
+/// Maximum number of suspects.
 const MAX_SUSPECTS: usize = 5;
-/// A suspect retains at least this share of all.
-const LEAST_SHARE: f64 = 0.1;
-/// Going down, one child keeps this share of its parent: it is the one that matters.
+/// Minimum share of all bytes that a suspect retains.
+const MIN_SHARE: f64 = 0.1;
+/// Minimum share of its parent's bytes at which a child is followed when a suspect is searched.
 const ONE_KEEPS: f64 = 0.7;
 
 /// The dump itself: the first record.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct Heap {
-    /// The process, on its host; `None`: a recording.
+    /// Process id in the pid namespace of the host; `None` for a recording.
     pub pid: Option<u32>,
-    /// Its name, or the file.
+    /// Name of the process or of the file.
     pub process: Option<String>,
-    /// The version of its runtime.
+    /// Version of the runtime.
     pub runtime: Option<String>,
-    /// When the collection began, RFC 3339.
+    /// Start of the collection, in RFC 3339.
     pub at: Option<String>,
-    /// For how long all threads stood, nanoseconds: each stop of the session of which both edges were seen.
+    /// Durations for which all threads were suspended, in nanoseconds: each suspension of the session whose start and
+    /// end were observed.
     pub stopped_ns: Vec<i64>,
-    /// Objects that live.
+    /// Number of live objects.
     pub objects: u64,
-    /// Their bytes.
+    /// Bytes of the live objects.
     pub bytes: u64,
-    /// References between them.
+    /// Number of references between the live objects; `None` in a histogram.
     pub references: Option<u64>,
-    /// `graph`, or `histogram`: then nothing is known of who holds what.
+    /// `graph`, or `histogram` if the holders of objects are unknown.
     pub method: String,
-    /// Why there is no graph: a sentence.
+    /// Reason why there is no graph, as a sentence; `None` if there is a graph or if no graph was requested.
     pub reason: Option<String>,
-    /// Always true: an incomplete dump is refused.
+    /// Whether the dump is complete. The value is always true, because incomplete dumps are refused.
     pub complete: bool,
-    /// Types that the runtime did not name.
+    /// Number of types without a name in the stream.
     pub unnamed_types: u64,
-    /// Bytes of the stream: for so long they were the process's memory.
+    /// Size of the stream, in bytes. The process needed this memory until the stream was read.
     pub stream_bytes: u64,
 }
 
-/// What lives of a type.
+/// The live objects of a type.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct TypeRow {
-    /// For people.
+    /// Name for display.
     pub r#type: String,
-    /// As the runtime writes it.
+    /// Name in the runtime.
     pub raw_type: String,
-    /// The runtime's number: two nested types may share a name.
+    /// Id of the type in the runtime. A name is not sufficient, because two nested types can have the same name.
     pub type_id: u64,
-    /// The runtime's number of its module.
+    /// Id of the type's module in the runtime.
     pub module: u64,
-    /// How many.
+    /// Number of objects.
     pub objects: u64,
-    /// Own bytes.
+    /// Own bytes of the objects.
     pub bytes: u64,
-    /// What would go with them; `None` in a histogram.
+    /// Bytes retained by the objects; `None` in a histogram.
     pub retained: Option<u64>,
 }
 
-/// What a root holds.
+/// The objects held by a root.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RootRow {
-    /// What kind.
+    /// Kind of root.
     pub root_kind: Holder,
-    /// The field, or the method; `None`: it has no name, or is many.
+    /// Name of the field or the method; `None` if the root has no name, or if the row stands for several roots.
     pub name: Option<String>,
-    /// Roots that are together here.
+    /// Number of roots in this row.
     pub roots: u64,
-    /// Objects that it alone keeps.
+    /// Number of objects that only this root keeps alive.
     pub objects: u64,
-    /// Bytes that it alone keeps.
+    /// Bytes that only this root keeps alive.
     pub retained: u64,
-    /// Bytes of the objects whose preferred way begins here, whoever else holds them.
+    /// Bytes of the objects whose preferred path starts at this root, independent of other holders.
     pub reached: u64,
 }
 
-/// How objects of a type are held: the shortest way, which prefers statics, then handles, then stacks.
+/// The holder of objects of a type: the shortest path, with a preference for statics, then handles, then stacks.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PathRow {
-    /// For people.
+    /// Name for display.
     pub r#type: String,
-    /// Where the way begins.
+    /// Root at which the path starts.
     pub root: String,
-    /// Types from the root to it; neighbours of one type are one.
+    /// Types from the root to the object. Adjacent objects of one type are one step.
     pub path: Vec<String>,
-    /// Objects that are held so.
+    /// Number of objects with this path.
     pub objects: u64,
-    /// Their own bytes.
+    /// Own bytes of the objects.
     pub bytes: u64,
 }
 
-/// Where retained bytes accumulate.
+/// An object or root where retained bytes accumulate.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct SuspectRow {
-    /// One sentence.
+    /// Description, as a sentence.
     pub text: String,
-    /// The type that there is much of.
+    /// The type that accumulates.
     pub r#type: String,
-    /// What holds it; `None`: several roots do.
+    /// Root that holds the objects; `None` for several roots.
     pub root: Option<String>,
-    /// Types from the root to where it accumulates.
+    /// Types from the root to the point of accumulation.
     pub path: Vec<String>,
-    /// Objects of the type there.
+    /// Number of objects of the type at that point.
     pub objects: u64,
-    /// Bytes.
+    /// Retained bytes.
     pub retained: u64,
-    /// Of all that lives, 0 to 1.
+    /// Share of all live bytes, from 0 to 1.
     pub share: f64,
 }
 
@@ -153,27 +154,28 @@ pub enum Record {
     Suspect(SuspectRow),
 }
 
-/// What a dump shows.
+/// The results of a dump.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Survey {
     /// The dump.
     pub heap: Heap,
-    /// Most retained bytes first; in a histogram, most bytes.
+    /// Types by retained bytes, or by own bytes in a histogram, largest first.
     pub types: Vec<TypeRow>,
-    /// Most retained bytes first.
+    /// Roots by retained bytes, largest first.
     pub roots: Vec<RootRow>,
-    /// Most bytes first.
+    /// Paths by bytes, largest first.
     pub paths: Vec<PathRow>,
-    /// Most retained bytes first.
+    /// Suspects by retained bytes, largest first.
     pub suspects: Vec<SuspectRow>,
 }
 
 impl Survey {
-    /// Keeps what says most, in a few megabytes: rows are in that order.
+    /// Keeps only the largest rows, which are first, and removes the names in the runtime, so that the survey takes a
+    /// few megabytes.
     pub fn shorten(&mut self) {
         self.types.truncate(BRIEF_TYPES);
         self.roots.truncate(BRIEF_ROOTS);
-        // Of types that keep much, one way each, also where their own bytes are few.
+        // Keep the first path of each of the types that retain most, even if its own bytes are few.
         let tops: BTreeSet<String> = self
             .types
             .iter()
@@ -191,7 +193,7 @@ impl Survey {
         }
     }
 
-    /// As records, the dump first.
+    /// Converts the survey to records, the dump first.
     pub fn records(self) -> impl Iterator<Item = Record> {
         std::iter::once(Record::Heap(self.heap))
             .chain(self.types.into_iter().map(Record::Type))
@@ -200,7 +202,7 @@ impl Survey {
             .chain(self.paths.into_iter().map(Record::Path))
     }
 
-    /// Takes a record in again.
+    /// Adds a record that was written by [`records`](Self::records).
     pub fn add(&mut self, record: Record) {
         match record {
             Record::Heap(heap) => self.heap = heap,
@@ -213,13 +215,14 @@ impl Survey {
 }
 
 impl Root {
-    /// For people: `static entries`, `stack of Program.Main`.
+    /// Returns the name for display: `static entries`, `stack of Program.Main`.
     pub fn shown(&self) -> String {
         root_shown(self.holder, &self.name)
     }
 }
 
-/// A root for people, without characters that a terminal would obey. An empty name is none.
+/// Returns the name of a root for display, without control characters of terminals. An empty name means that the root
+/// has no name.
 pub fn root_shown(holder: Holder, name: &str) -> String {
     let name = clean(name);
     match (holder, &*name) {
@@ -237,7 +240,7 @@ pub fn root_shown(holder: Holder, name: &str) -> String {
     }
 }
 
-/// Bytes for a sentence.
+/// An amount of bytes in a sentence.
 struct Amount(u64);
 
 impl fmt::Display for Amount {
@@ -250,25 +253,26 @@ impl fmt::Display for Amount {
     }
 }
 
-/// A graph with its ways and dominators.
+/// A graph with its paths and dominators.
 #[derive(Debug)]
-pub struct Solved {
-    /// What refers to what.
+pub struct AnalyzedGraph {
+    /// The live objects and their references.
     pub graph: Graph,
-    /// Who alone keeps whom.
+    /// The dominator of each object.
     pub dominators: Dominators,
-    /// Retained bytes, by the dominators' numbers.
+    /// Retained bytes, by the number of the dominator.
     pub retained: Vec<u64>,
-    /// The shortest ways to all objects, by type.
-    pub held: Merged,
-    /// The tree of dominators, by type: a step's objects and bytes with those below it are what it retains.
-    pub kept: Merged,
-    /// The way of each object in [`Solved::held`].
+    /// The shortest paths to all objects, by type.
+    pub held: PathTree,
+    /// The dominator tree by type. A step retains its own objects and bytes, and the objects and bytes of all steps
+    /// below it.
+    pub kept: PathTree,
+    /// Step of each object in [`AnalyzedGraph::held`].
     way_of: Vec<u32>,
     tree: Tree,
 }
 
-/// Children in the tree of dominators, by number.
+/// The children in the dominator tree, by number.
 #[derive(Debug)]
 struct Tree {
     first: Vec<u32>,
@@ -276,7 +280,7 @@ struct Tree {
 }
 
 impl Tree {
-    fn of(by: &[u32]) -> Self {
+    fn from_dominators(by: &[u32]) -> Self {
         let mut first = vec![0; by.len()];
         let mut next = vec![0; by.len()];
         for (child, parent) in by.iter().enumerate().skip(1).rev() {
@@ -302,10 +306,10 @@ impl Tree {
     }
 }
 
-impl Solved {
-    /// Computes them.
-    pub fn of(graph: Graph) -> Self {
-        let dominators = Dominators::of(&graph.starts, &graph.targets, graph.super_root());
+impl AnalyzedGraph {
+    /// Computes paths and dominators of a graph.
+    pub fn new(graph: Graph) -> Self {
+        let dominators = Dominators::compute(&graph.starts, &graph.targets, graph.super_root());
         let mut retained: Vec<u64> = dominators.nodes.iter().map(|node| graph.bytes(*node)).collect();
         for (number, by) in dominators.by.iter().enumerate().skip(1).rev() {
             let own = retained.get(number).copied().unwrap_or(0);
@@ -315,7 +319,7 @@ impl Solved {
         }
         let kept = kept(&graph, &dominators);
         let (held, way_of) = ways(&graph);
-        let tree = Tree::of(&dominators.by);
+        let tree = Tree::from_dominators(&dominators.by);
         Self {
             graph,
             dominators,
@@ -339,7 +343,7 @@ impl Solved {
         label(&self.graph, self.node(number))
     }
 
-    /// A label for people.
+    /// Returns a label for display.
     pub fn shown(&self, label: Label) -> String {
         match label {
             Label::Top => "all".to_owned(),
@@ -361,7 +365,7 @@ impl Solved {
             .unwrap_or_default()
     }
 
-    /// Retained bytes by type; of each root, retained bytes and objects.
+    /// Returns the retained bytes of each type, and the retained bytes and objects of each root.
     fn sums(&self) -> (Vec<u64>, Vec<(u64, u64)>) {
         let mut by_type = vec![0_u64; self.graph.types.len()];
         let mut above = vec![0_u32; self.graph.types.len()];
@@ -422,11 +426,11 @@ impl Solved {
         (by_type, by_root)
     }
 
-    /// Bytes of each root's own ways.
+    /// Returns the bytes of the paths that start at each root.
     fn reached(&self) -> Vec<u64> {
         let mut by_root = vec![0_u64; self.graph.roots.len()];
         let steps = self.held.steps();
-        // A step comes behind the one before it.
+        // In the list, each step comes after its parent.
         let mut root_of: Vec<Option<u32>> = Vec::with_capacity(steps.len());
         for step in steps {
             let root = match step.label {
@@ -442,7 +446,7 @@ impl Solved {
     }
 
     fn suspects(&self, total: u64) -> Vec<SuspectRow> {
-        let least = (total as f64 * LEAST_SHARE) as u64;
+        let least = (total as f64 * MIN_SHARE) as u64;
         let is_root_of_nothing = |number: u32| {
             let root = self.graph.root(self.node(number));
             root.is_some_and(|root| root.holder == Holder::Unrooted)
@@ -454,7 +458,8 @@ impl Solved {
         tops.into_iter().filter_map(|top| self.suspect(top, total)).collect()
     }
 
-    /// Goes down from a top of the tree while one child keeps nearly all.
+    /// Descends from the top of the tree while one child retains at least 70 % of its parent's bytes. Returns `None` if
+    /// there is no type to name.
     fn suspect(&self, top: u32, total: u64) -> Option<SuspectRow> {
         let mut at = top;
         let mut way = Vec::new();
@@ -465,7 +470,7 @@ impl Solved {
         }
         while let Some(child) = self.tree.children(at).max_by_key(|child| self.retained(*child)) {
             let keeps = self.retained(child) as f64 >= ONE_KEEPS * self.retained(at) as f64;
-            // A list is a chain: it accumulates where it begins.
+            // A list is a chain of objects of one type, so the search stops at its first object.
             if !keeps || (self.label(child) == self.label(at)) {
                 break;
             }
@@ -502,7 +507,7 @@ impl Solved {
             _ => String::new(),
         };
         let text = format!(
-            "{holder} {verb} {}, {:.0} % of what lives: {what}{within}",
+            "{holder} {verb} {}, {:.0} % of all live bytes: {what}{within}",
             Amount(retained),
             share * 100.0
         );
@@ -513,7 +518,7 @@ impl Solved {
         if root.is_none()
             && let Some(way) = self.way_of.get(self.node(top) as usize)
         {
-            // One of the ways to it.
+            // Prepend one of the paths to the object.
             let before = self.held.way(*way);
             let before = before.iter().take(before.len().saturating_sub(1));
             path = before.map(|label| self.shown(*label)).chain(path).collect();
@@ -556,7 +561,7 @@ impl Solved {
         places.into_iter().filter_map(row).collect()
     }
 
-    /// The rows; `only`: paths to types with this in their name.
+    /// Returns the rows. `only` limits the paths to types with this text in their name.
     fn rows(&self, total: u64, only: Option<&str>) -> Survey {
         let (by_type, by_root) = self.sums();
         let types = self.graph.types.iter().zip(by_type).filter(|(one, _)| one.objects > 0);
@@ -594,7 +599,7 @@ fn type_row(one: &Type, retained: Option<u64>) -> TypeRow {
     }
 }
 
-/// Whether a type is meant by what a person wrote: a part of its name, in any case.
+/// Returns whether a type's name contains a user's text, ignoring case.
 fn matches(one: &Type, only: &str) -> bool {
     let only = only.to_lowercase();
     one.name.to_lowercase().contains(&only) || type_name(&one.name).to_lowercase().contains(&only)
@@ -610,9 +615,9 @@ fn label(graph: &Graph, node: u32) -> Label {
     }
 }
 
-/// The tree of dominators by type.
-fn kept(graph: &Graph, dominators: &Dominators) -> Merged {
-    let mut kept = Merged::default();
+/// Returns the dominator tree by type.
+fn kept(graph: &Graph, dominators: &Dominators) -> PathTree {
+    let mut kept = PathTree::default();
     let mut steps = vec![0_u32; dominators.nodes.len()];
     for (number, (node, by)) in dominators.nodes.iter().zip(&dominators.by).enumerate().skip(1) {
         let parent = steps.get(*by as usize).copied().unwrap_or(0);
@@ -627,9 +632,10 @@ fn kept(graph: &Graph, dominators: &Dominators) -> Merged {
     kept
 }
 
-/// The shortest ways, roots of the preferred kinds first.
-fn ways(graph: &Graph) -> (Merged, Vec<u32>) {
-    let mut held = Merged::default();
+/// Returns the tree of shortest paths, and the step of each object. An object that several kinds of roots reach has a
+/// path from the preferred kind.
+fn ways(graph: &Graph) -> (PathTree, Vec<u32>) {
+    let mut held = PathTree::default();
     let objects = graph.objects();
     let mut way_of = vec![NONE; objects as usize];
     let mut queue: Vec<u32> = Vec::new();
@@ -652,7 +658,7 @@ fn ways(graph: &Graph) -> (Merged, Vec<u32>) {
     (held, way_of)
 }
 
-fn visit(graph: &Graph, node: u32, step: u32, held: &mut Merged, way_of: &mut [u32], queue: &mut Vec<u32>) {
+fn visit(graph: &Graph, node: u32, step: u32, held: &mut PathTree, way_of: &mut [u32], queue: &mut Vec<u32>) {
     for target in graph.targets(node) {
         let Some(way) = way_of.get_mut(*target as usize).filter(|way| **way == NONE) else {
             continue;
@@ -663,9 +669,10 @@ fn visit(graph: &Graph, node: u32, step: u32, held: &mut Merged, way_of: &mut [u
     }
 }
 
-/// What a dump shows, and the graph where there is one. `only`: paths to types with this in their name.
-pub fn survey(mut dump: Dump, only: Option<&str>) -> (Survey, Option<Solved>) {
-    let solved = Graph::of(&mut dump).map(Solved::of);
+/// Returns the results of a dump, and its graph if there is one. `only` limits the paths to types with this text in
+/// their name.
+pub fn survey(mut dump: Dump, only: Option<&str>) -> (Survey, Option<AnalyzedGraph>) {
+    let solved = Graph::from_dump(&mut dump).map(AnalyzedGraph::new);
     let mut survey = match &solved {
         Some(solved) => solved.rows(dump.bytes, only),
         None => {
@@ -694,7 +701,7 @@ pub fn survey(mut dump: Dump, only: Option<&str>) -> (Survey, Option<Solved>) {
         method: if solved.is_some() { "graph" } else { "histogram" }.to_owned(),
         reason: dump.graph_needs.map(|needs| {
             format!(
-                "the graph of {} objects takes {} MiB, more than it may",
+                "the graph of {} objects needs {} MiB, more than its limit",
                 dump.objects,
                 needs >> 20
             )

@@ -10,7 +10,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::options::{LogFormat, RuleSources};
-use super::values::{Hidden, ListenAddress, LogLevel};
+use super::values::{HiddenString, ListenAddress, LogLevel};
 use web::options::{Mcp, Protects};
 
 mod alerts;
@@ -106,7 +106,7 @@ pub(crate) struct Web {
     #[schemars(extend("x-restart" = true))]
     pub(crate) protects: Protects,
     /// Whether agents can use `/mcp` (Model Context Protocol), under the same access rules. `auto`: only on a loopback
-    /// address. It has no tool that costs a process something (docs/mcp.md).
+    /// address. It does not offer tools with a cost for a process (docs/mcp.md).
     #[schemars(extend("x-restart" = true))]
     pub(crate) mcp: Mcp,
     /// URL of the trace viewer with `{trace_id}`, such as `https://jaeger.example.org/trace/{trace_id}`. Trace ids on
@@ -155,7 +155,7 @@ pub(crate) struct Log {
     /// Format of log lines.
     #[schemars(extend("x-restart" = true))]
     pub(crate) format: LogFormat,
-    /// Log one line when an incident starts, escalates or ends, independent of `level`.
+    /// Whether one line is logged when an incident starts, escalates or ends, independent of `level`.
     pub(crate) incidents: bool,
 }
 
@@ -173,13 +173,13 @@ impl Default for Log {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub(crate) struct SelfTelemetry {
-    /// If false, nothing is exported; `/metrics` still has the metrics.
+    /// Whether telemetry of gcwatch is exported. `/metrics` always contains the metrics.
     pub(crate) enabled: bool,
-    /// Spans: attach, export, reload.
+    /// Whether spans are exported: attach, export, reload.
     pub(crate) traces: bool,
-    /// Metrics: losses, queues, retries.
+    /// Whether metrics are exported: losses, queues, retries.
     pub(crate) metrics: bool,
-    /// The log as log records.
+    /// Whether the log is exported as log records.
     pub(crate) logs: bool,
     /// Minimum level of log records, in the format of `log.level`.
     pub(crate) log_level: LogLevel,

@@ -2,7 +2,7 @@
 //!
 //! Names and formats follow the OpenTelemetry specification ("Environment Variable Specification" and "OTLP exporter
 //! configuration"). A variable with an empty value is not set. An invalid value is reported and ignored, as the
-//! specification requires: it never prevents the start.
+//! specification requires, and never prevents the start.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -161,7 +161,7 @@ pub(crate) fn settings(environment: &Environment) -> (Vec<Setting>, Vec<Problem>
         let mut warn = |message: String| {
             warnings.push(Problem {
                 origin: origin.clone(),
-                path: KeyPath::of(&variable.path),
+                path: KeyPath::from_dotted(&variable.path),
                 message,
             });
         };
@@ -179,7 +179,8 @@ pub(crate) fn settings(environment: &Environment) -> (Vec<Setting>, Vec<Problem>
                 }),
                 // Within one variable, the last value is used.
                 Some(before) if before.origin == origin => before.value = value,
-                // The other variables have a documented precedence; these two look independent, but are not.
+                // For other variables, the precedence is documented. `OTEL_BLRP_*` and `OTEL_BSP_*` look independent,
+                // but set the same keys.
                 Some(Setting {
                     origin: Origin::Environment(first),
                     path,
@@ -224,7 +225,7 @@ fn unknown(environment: &Environment, known: &[Variable]) -> Vec<Problem> {
 
 /// Returns the keys that a variable sets, with their values.
 fn values(variable: &Variable, text: &str) -> Result<Vec<(KeyPath, Node)>, String> {
-    let path = KeyPath::of(&variable.path);
+    let path = KeyPath::from_dotted(&variable.path);
     let plain = |text: &str| Node::plain(Position::START, text);
     let text = text.trim();
     let lower = text.to_ascii_lowercase();
@@ -277,7 +278,7 @@ fn truth(text: &str, lower: &str) -> Result<bool, String> {
     }
 }
 
-/// Parses a list of exporters: `otlp` or `none`. If there are several, `otlp` is used.
+/// Parses a list of exporters: `otlp` or `none`. If the list contains `otlp`, `otlp` is used.
 fn exporter(text: &str, lower: &str) -> Result<&'static str, String> {
     let names: Vec<&str> = lower.split(',').map(str::trim).collect();
     if names.contains(&"otlp") {
@@ -290,8 +291,8 @@ fn exporter(text: &str, lower: &str) -> Result<&'static str, String> {
     }
 }
 
-/// Parses `name=value,name=value` with percent-encoded names and values. If one pair is invalid, all are ignored, as
-/// the specification requires. Messages quote nothing, because an apparent name can be part of a token.
+/// Parses `name=value,name=value` with percent-encoded names and values. If one pair is invalid, all pairs are ignored,
+/// as the specification requires. Messages quote nothing, because an apparent name can be part of a token.
 fn pairs(text: &str, name: fn(&str) -> String, path: &KeyPath) -> Result<Vec<(KeyPath, Node)>, String> {
     let mut pairs = Vec::new();
     for (place, pair) in text.split(',').map(str::trim).enumerate() {

@@ -10,4 +10,4 @@ mod watch;
 pub use read::load;
 pub(crate) use read::read_bounded;
 pub(crate) use watch::yaml_files;
-pub use watch::{READ_WITHIN, Watch};
+pub use watch::{READ_TIMEOUT, Watch};

@@ -1,4 +1,4 @@
-//! The flags of the configuration and the keys that they set.
+//! The command-line flags that set configuration keys.
 
 use std::path::PathBuf;
 
@@ -13,7 +13,7 @@ use strict_yaml::check;
 use strict_yaml::path::KeyPath;
 use strict_yaml::yaml::{Kind, Node, Position};
 
-/// Flags of the configuration. They override the environment and the file.
+/// Flags of the configuration, which override the environment and the file.
 #[derive(Debug, Clone, Default, Args)]
 #[command(next_help_heading = "Configuration")]
 pub struct ConfigFlags {
@@ -58,7 +58,7 @@ pub struct ConfigFlags {
     pub sockets: Vec<String>,
 }
 
-/// The flags and the keys that they set, also for the page and the tests.
+/// The flags and the configuration keys that they set. The generated reference page lists these flags, too.
 pub(crate) const FLAGS: [(&str, &str); 10] = [
     ("--endpoint", "otlp.endpoint"),
     ("--protocol", "otlp.protocol"),
@@ -72,7 +72,7 @@ pub(crate) const FLAGS: [(&str, &str); 10] = [
     ("--sockets", "targets.sockets"),
 ];
 
-/// Returns the settings of the flags.
+/// Returns the settings that the given flags make.
 pub(crate) fn settings(flags: &ConfigFlags) -> Vec<Setting> {
     let mut settings = Vec::new();
     let given = [
@@ -92,10 +92,10 @@ pub(crate) fn settings(flags: &ConfigFlags) -> Vec<Setting> {
         let Some(value) = value else { continue };
         let setting = |path: &str, value| Setting {
             origin: Origin::Flag(flag),
-            path: KeyPath::of(path),
+            path: KeyPath::from_dotted(path),
             value,
         };
-        // A flag for all signals overrides the keys of single signals in the file and the environment.
+        // A flag for all signals overrides the keys of individual signals in the file and the environment.
         if let Some(key) = path.strip_prefix("otlp.").filter(|key| !key.contains('.')) {
             settings.extend(Signal::ALL.map(|signal| setting(&format!("otlp.{signal}.{key}"), None)));
         }
@@ -104,7 +104,7 @@ pub(crate) fn settings(flags: &ConfigFlags) -> Vec<Setting> {
     settings
 }
 
-/// Returns the values of a repeatable flag.
+/// Returns the values of a repeatable flag as a list, or `None` if the flag was not given.
 fn list(texts: &[String]) -> Option<Node> {
     let items = texts.iter().map(|text| Node::text(Position::START, text));
     let items: Vec<Node> = items.collect();
@@ -114,9 +114,11 @@ fn list(texts: &[String]) -> Option<Node> {
     })
 }
 
-/// Returns the words of a key with their descriptions, for clap.
+/// Returns a parser that accepts the allowed words of a key and shows their descriptions in the help.
 fn words(path: &str) -> PossibleValuesParser {
-    let words = schema().at(&KeyPath::of(path)).map(|(rule, _)| check::words(rule));
+    let words = schema()
+        .at(&KeyPath::from_dotted(path))
+        .map(|(rule, _)| check::words(rule));
     let value = |(word, description): (&'static str, Option<&'static str>)| {
         PossibleValue::new(word).help(description.unwrap_or_default().trim_end_matches('.'))
     };
@@ -134,8 +136,8 @@ mod tests {
         flags: ConfigFlags,
     }
 
-    /// Scenario: each flag of the table is the only argument.
-    /// Guarantee: the flag sets only its key, and removes the keys of single signals if it applies to all signals.
+    /// Scenario: each flag of the table is passed as the only argument.
+    /// Guarantee: the flag sets exactly one key, its key in the table.
     #[test]
     fn flag_sets_its_key() {
         for (flag, path) in FLAGS {

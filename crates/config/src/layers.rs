@@ -17,8 +17,8 @@ use strict_yaml::yaml::{self, Bounds, Fault, Kind, Node};
 pub(crate) struct Origins(BTreeMap<KeyPath, Origin>);
 
 impl Origins {
-    /// Returns the origin of the value of exactly this key.
-    pub(crate) fn of(&self, path: &KeyPath) -> &Origin {
+    /// Returns the origin of the value of exactly this key; [`Origin::Default`] if the key is not set.
+    pub(crate) fn get(&self, path: &KeyPath) -> &Origin {
         self.0.get(path).unwrap_or(&Origin::Default)
     }
 

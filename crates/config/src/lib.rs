@@ -1,4 +1,5 @@
-//! The configuration: flags over environment over one YAML file, all keys optional.
+//! The configuration: flags take precedence over the environment, and the environment over one YAML file. All keys are
+//! optional.
 //!
 //! ```text
 //! file         -> yaml: values, positions ---+
@@ -8,23 +9,23 @@
 //!                                       (schema, page, print come from them)   resolve: the options of each part
 //! ```
 //!
-//! [`Config::read`] is pure: texts in, options or problems out, all problems at once. [`load`] reads the file and the
-//! environment of the process, [`file::Watch`] awaits a change.
+//! [`Config::read`] is pure: it converts texts to options, or to a list of all problems. [`load`] reads the file and
+//! the environment of the process, and [`file::Watch`] waits for a change.
 //!
 //! # Layers
 //!
-//! 1. `values`, `document`: the types of the keys, from which the schema, the page and the check come
+//! 1. `values`, `document`: the types of the keys, from which the schema, the page and the check are derived
 //! 2. [`environment`], [`flags`], `layers`: the sources, merged, with the origin of each value
-//! 3. `resolve`, [`options`]: the options that each part has, of its own types
-//! 4. [`mod@file`], [`rule_files`]: the edge: reads files, and awaits their changes
+//! 3. `resolve`, [`options`]: the options of each part, in the types of that part
+//! 4. [`mod@file`], [`rule_files`]: reading files and waiting for their changes
 //!
 //! # Invariants
 //!
-//! * **Every problem at once**, each with the place that it comes from.
-//! * **A part owns its options**: this crate makes them, and knows no more of a part.
-//! * **A secret is shown nowhere**: not in an error, not in what is printed.
+//! * **All problems at once**, each with its place in the sources.
+//! * **A part owns its options**: this crate creates them, and has no other dependency on the part.
+//! * **Secrets are never shown**, neither in an error nor in printed configurations.
 
-// Time is a value: no clock is asked here (clippy.toml).
+// Time is a value: this crate reads no clock (clippy.toml).
 #![deny(clippy::disallowed_methods)]
 
 use std::fmt;
@@ -68,15 +69,15 @@ use resolve::Resolver;
 pub struct Sources<'a> {
     /// The file: its name for messages, and its text.
     pub file: Option<(&'a str, &'a str)>,
-    /// The environment, all of it.
+    /// All environment variables.
     pub environment: &'a Environment,
     pub flags: &'a ConfigFlags,
-    /// Reads the files that `headers_from` names.
+    /// Reads the files of secrets, such as the files in `headers_from`.
     pub read_file: ReadFile<'a>,
 }
 
 impl fmt::Debug for Sources<'_> {
-    /// Without the contents: secrets are in them.
+    /// Omits the contents, because they can contain secrets.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Sources")
             .field("file", &self.file.map(|(name, _)| name))
@@ -86,12 +87,13 @@ impl fmt::Debug for Sources<'_> {
 
 /// A configuration with its warnings.
 #[derive(Debug, Clone)]
-pub struct Loaded {
+pub struct LoadedConfig {
     pub config: Config,
-    /// Reported at the start and at each reload: invalid environment variables, keys without effect.
+    /// Problems that are reported at the start and at each reload: invalid environment variables, and keys without
+    /// effect.
     pub warnings: Vec<Problem>,
-    /// The files that it was read from: the configuration file and those of secrets. When one changes, it must be read
-    /// again.
+    /// The files that were read: the configuration file and the files of secrets. If one of them changes, the
+    /// configuration must be read again.
     pub files: Vec<PathBuf>,
 }
 
@@ -104,7 +106,7 @@ pub struct Config {
     pub log: LogOptions,
     /// Telemetry of gcwatch itself over OTLP.
     pub self_telemetry: SelfTelemetryOptions,
-    /// What the parts are built from, but for gcwatch's own resource, which is not configured alone.
+    /// Options of the parts. gcwatch's own resource is not complete, because only a part of it is configured.
     pub options: Options,
 }
 
@@ -113,15 +115,16 @@ impl Config {
     ///
     /// # Errors
     ///
-    /// All errors of the file and the flags. Errors of the environment are warnings.
-    pub fn read(sources: &Sources<'_>) -> Result<Loaded, Problems> {
+    /// Returns all errors of the file and the flags. Errors of the environment are warnings.
+    pub fn read(sources: &Sources<'_>) -> Result<LoadedConfig, Problems> {
         let (mut layers, mut problems, mut warnings) = Layers::read(sources.file, sources.environment, sources.flags);
-        // An environment variable that conflicts with other keys is dropped, and the rest is resolved again.
+        // An environment variable that conflicts with other keys is dropped, and the remaining values are resolved
+        // again.
         loop {
             let (merged, origins) = layers.merged();
             let document: Document = match serde_json::from_value(merged) {
                 Ok(document) => document,
-                // What the check accepts, the types accept; a test ensures that.
+                // The types accept every value that the check accepts, which a test ensures.
                 Err(error) => {
                     if problems.is_empty() {
                         problems.push(Problem {
@@ -147,12 +150,12 @@ impl Config {
             resolve::sections(&mut resolver, &document);
             let (mut dropped, mut new_warnings, mut errors) = (Vec::new(), Vec::new(), Vec::new());
             for finding in resolver.findings {
-                // An error of one of the keys alone is reported already.
+                // If one of the other keys has its own error, only that error is reported.
                 if problems.iter().any(|problem| finding.with.contains(&problem.path)) {
                     continue;
                 }
                 let mut problem = Problem {
-                    origin: origins.of(&finding.path).clone(),
+                    origin: origins.get(&finding.path).clone(),
                     path: finding.path,
                     message: finding.message,
                 };
@@ -221,7 +224,7 @@ impl Config {
                 origins,
             };
             let files = config.secret_files();
-            return Ok(Loaded {
+            return Ok(LoadedConfig {
                 config,
                 warnings,
                 files,
@@ -229,11 +232,11 @@ impl Config {
         }
     }
 
-    /// Whether anybody named an OTLP receiver, in the file, the environment or by a flag.
+    /// Returns whether the file, the environment or a flag names an OTLP receiver.
     pub fn names_otlp(&self) -> bool {
         ["otlp", "otlp.traces", "otlp.metrics", "otlp.logs", "otlp.profiles"]
             .iter()
-            .any(|section| *self.origins.of(&KeyPath::of(section).key("endpoint")) != Origin::Default)
+            .any(|section| *self.origins.get(&KeyPath::from_dotted(section).key("endpoint")) != Origin::Default)
     }
 
     fn secret_files(&self) -> Vec<PathBuf> {
@@ -258,18 +261,18 @@ impl Config {
         sources.filter_map(|source| source.file.clone()).collect()
     }
 
-    /// The configuration as a YAML file with the origin of each value, without secrets.
+    /// Returns the configuration as a YAML file with the origin of each value, without secrets.
     pub fn print(&self) -> String {
         print::print(self)
     }
 
-    /// The keys that differ from those of `new` and need a restart.
+    /// Returns the keys whose values differ in `new` and that need a restart.
     pub fn restart(&self, new: &Self) -> Vec<KeyPath> {
         change::restart(&self.document, &new.document)
     }
 }
 
-/// Attributes of a resource.
+/// Converts names and texts to attributes of a resource.
 pub fn texts(attributes: impl IntoIterator<Item = (String, String)>) -> Vec<KeyValue> {
     let attribute = |(key, value): (String, String)| key_value(&key, Value::StringValue(value));
     attributes.into_iter().map(attribute).collect()

@@ -19,39 +19,39 @@ use run::settings::PipelineSettings;
 use targets::options::TargetOptions;
 use web::options::WebOptions;
 
-/// What the parts of the daemon are built from, and changed by. By default, the shipped rules are evaluated, and
-/// nothing leaves or listens.
+/// The options of all parts of the daemon, at the start and after a reload. By default, the shipped rules are
+/// evaluated, no telemetry is sent, and no port is opened.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Options {
-    /// Which processes are attached to, and how.
+    /// Selection of processes, and their sessions.
     pub targets: TargetOptions,
-    /// How collections become spans and metrics.
+    /// Conversion of collections to spans and metrics.
     pub pipeline: PipelineSettings,
     /// The OTLP receivers.
     pub otlp: OtlpSettings,
-    /// The directory of what outlives the daemon.
+    /// Directory of data that survives a restart of the daemon.
     pub state_directory: Option<PathBuf>,
     /// The rule files.
     pub rules: RuleSources,
     /// The receivers of alerts.
     pub alerts: AlertSettings,
-    /// Whether severe incidents are recorded, and how much of that is kept.
+    /// Whether severe incidents are recorded, and the limits of the recordings.
     pub black_box: BlackBoxOptions,
-    /// The store of evidence outside of the host, with the name of this host in it; `None`: evidence stays on the host.
+    /// Store for evidence outside the host, and the name of this host in it; `None` if evidence stays on the host.
     pub store: Option<(StoreOptions, String)>,
-    /// Whether incidents have bursts.
+    /// Whether incidents have bursts, and the limits of bursts.
     pub bursts: BurstOptions,
-    /// Whether incidents have heap dumps.
+    /// Whether incidents have heap dumps, and the limits of heap dumps.
     pub census: CensusOptions,
-    /// How the pods of processes are looked up in Kubernetes.
+    /// Source of pod metadata in Kubernetes.
     pub kubernetes: Settings,
-    /// The address of `/metrics` and the API; `None`: there is no listener.
+    /// Address of `/metrics` and the API; `None` if there is no listener.
     pub listen: Option<SocketAddr>,
-    /// Who may see what of it.
+    /// Access rules of the listener.
     pub web: WebOptions,
     /// Attributes of the daemon's own resource.
     pub own_resource: Vec<KeyValue>,
-    /// Whether the daemon's own metrics are exported over OTLP; `/metrics` always has them.
+    /// Whether the daemon's own metrics are exported over OTLP. `/metrics` always contains these metrics.
     pub export_own_metrics: bool,
 }
 
@@ -70,26 +70,26 @@ words! {
 /// The log on standard error.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LogOptions {
-    /// A filter as `tracing_subscriber::EnvFilter` reads it: `info`, `info,gcwatch::targets=debug`.
+    /// Filter in the format of `tracing_subscriber::EnvFilter`: `info`, `info,gcwatch::targets=debug`.
     pub filter: String,
     /// The format of log lines.
     pub format: LogFormat,
-    /// Lines on incidents, whatever the filter is.
+    /// Whether incidents are logged, independent of the filter.
     pub incidents: bool,
 }
 
 /// Telemetry of gcwatch itself over OTLP, to the same receivers as the targets' telemetry.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SelfTelemetryOptions {
-    /// Spans: attach, export, reload.
+    /// Whether spans are exported: attach, export, reload.
     pub traces: bool,
-    /// Metrics: losses, queues, retries.
+    /// Whether metrics are exported: losses, queues, retries.
     pub metrics: bool,
-    /// The log as log records, with this filter; `None`: no log records.
+    /// Filter for exporting the log as log records; `None` if the log is not exported.
     pub logs: Option<String>,
     /// The `service.name` of gcwatch itself.
     pub service_name: String,
-    /// Further attributes of its resource: names and strings.
+    /// Further attributes of gcwatch's own resource, as names and strings.
     pub attributes: Vec<(String, String)>,
 }
 
@@ -98,10 +98,10 @@ pub struct SelfTelemetryOptions {
 #[serde(default, deny_unknown_fields)]
 #[schemars(rename = "Rules")]
 pub struct RuleSources {
-    /// Load the shipped rules, before the files. `overrides` in a file change or disable single ones.
+    /// Whether the shipped rules are loaded before the files. `overrides` in a file can change or disable a rule.
     pub shipped: bool,
-    /// Rule files, and directories whose `*.yaml` files are read in the order of their names (except `*.test.yaml`).
-    /// Later files can change rules of earlier ones. They are read again when they change.
+    /// Rule files, and directories whose `*.yaml` files are read in the order of their names (except `*.test.yaml`). A
+    /// file can change rules of previous files. Changed files are read again.
     #[serde(rename = "files")]
     pub paths: Vec<PathBuf>,
 }

@@ -25,7 +25,7 @@ const INTRODUCTION: &str = "\
 3. one YAML file (`--config FILE`, or the variable `GCWATCH_CONFIG`),
 4. defaults.
 
-`--endpoint` and `--protocol` apply to all signals: they override the keys of single signals, too.
+`--endpoint` and `--protocol` apply to all signals: they override the keys of individual signals, too.
 
 `gcwatch run --check-config` reports all errors with line and column, and exits; `--print-config` prints the
 configuration in effect with the origin of each value, without secrets. gcwatch does not start with an invalid file or
@@ -101,11 +101,11 @@ pub fn text() -> String {
     out
 }
 
-/// The keys of one type, with all places of that type.
+/// The keys of one type, with all locations of that type.
 struct Section {
     places: Vec<String>,
     rule: &'static Value,
-    /// Description of the key that contains them.
+    /// Description of the key that contains the type; `None` for the whole file.
     description: Option<&'static str>,
 }
 
@@ -160,7 +160,8 @@ fn below(place: &str, key: &str) -> String {
     }
 }
 
-/// Returns the rule of the keys in a property's value, and the suffix of the path to them.
+/// Returns the rule of the keys in a property's value, and the suffix of the path to these keys. Returns `None` if the
+/// value has no keys.
 fn inner(property: &'static Value) -> Option<(&'static Value, &'static str)> {
     let rule = schema().resolved(property);
     let ways = [
@@ -219,7 +220,7 @@ impl Section {
         format!("| `{key}` | {value} | {default} | {description}{restart}{by} |\n")
     }
 
-    /// Returns the variables and flags of a key, at all places.
+    /// Returns the variables and flags of a key, at all locations.
     fn set_by(&self, key: &str) -> String {
         let mut names: Vec<String> = Vec::new();
         for place in &self.places {
@@ -288,7 +289,7 @@ fn form(form: Form, path: &str) -> String {
         Form::Text if path.contains("certificate") || path.ends_with("key") => "path",
         Form::Text => "string",
         Form::Word => {
-            let rule = schema().at(&KeyPath::of(path)).map(|(rule, _)| words(rule));
+            let rule = schema().at(&KeyPath::from_dotted(path)).map(|(rule, _)| words(rule));
             let words: Vec<String> = rule
                 .into_iter()
                 .flatten()

@@ -75,7 +75,7 @@ fn is_empty(value: &Value) -> bool {
     }
 }
 
-/// Returns whether a key belongs to the other kind of histogram and was not set.
+/// Returns whether a key belongs to the kind of histogram that is not in use, and was not set.
 fn is_unused(config: &Config, path: &KeyPath) -> bool {
     let explicit = matches!(config.options.pipeline.metrics.buckets, HistogramBuckets::Explicit(_));
     let unused = if explicit {
@@ -83,7 +83,7 @@ fn is_unused(config: &Config, path: &KeyPath) -> bool {
     } else {
         "metrics.bounds"
     };
-    *path == KeyPath::of(unused) && *config.origins.of(path) == Origin::Default
+    *path == KeyPath::from_dotted(unused) && *config.origins.get(path) == Origin::Default
 }
 
 /// Returns the origin of each value that is not a default, by the line of its key.
@@ -106,8 +106,8 @@ fn collect<'c>(node: &Node, config: &'c Config, path: &KeyPath, found: &mut BTre
         let path = path.key(&entry.key);
         if matches!(entry.value.kind, Kind::Mapping(_)) {
             collect(&entry.value, config, &path, found);
-        } else if *config.origins.of(&path) != Origin::Default {
-            found.insert(entry.at.line, config.origins.of(&path));
+        } else if *config.origins.get(&path) != Origin::Default {
+            found.insert(entry.at.line, config.origins.get(&path));
         }
     }
 }

@@ -54,7 +54,7 @@ pub(crate) struct Setting<V = Node> {
     pub(crate) value: Option<V>,
 }
 
-/// An error or a warning: `gcwatch.yaml:4:3: otlp: unknown key ...`. It never quotes a secret.
+/// An error or a warning: `gcwatch.yaml:4:3: otlp: unknown key ...`. A problem never quotes a secret.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub struct Problem {
     /// Origin of the value.

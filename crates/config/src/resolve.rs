@@ -1,5 +1,5 @@
-//! From the keys to the options of the daemon's parts, with the checks that concern several keys: a function for each
-//! part, which gives its findings to a [`Resolver`].
+//! Converts the keys to the options of the daemon's parts, and checks conditions that involve several keys. Each part
+//! has a function that adds its findings to a [`Resolver`].
 
 use std::io;
 use std::path::Path;
@@ -26,7 +26,7 @@ pub(crate) use self::receivers::otlp;
 pub(crate) use self::store::store;
 pub(crate) use self::web::web;
 
-/// Reads a small file: the value of a header.
+/// A function that reads a small file with a secret, such as the value of a header.
 pub type ReadFile<'a> = &'a dyn Fn(&Path) -> io::Result<String>;
 
 /// A finding on several keys together.
@@ -34,13 +34,13 @@ pub type ReadFile<'a> = &'a dyn Fn(&Path) -> io::Result<String>;
 pub(crate) struct Finding {
     pub(crate) path: KeyPath,
     pub(crate) message: String,
-    /// The other keys.
+    /// The other keys that the finding concerns.
     pub(crate) with: Vec<KeyPath>,
-    /// An error, which prevents the start; else a warning.
+    /// Whether the finding is an error, which prevents the start, or a warning.
     pub(crate) is_error: bool,
 }
 
-/// What the keys are resolved with, and what was found.
+/// The inputs for resolving keys, and the findings.
 pub(crate) struct Resolver<'a> {
     pub(crate) origins: &'a Origins,
     pub(crate) environment: &'a Environment,
@@ -57,7 +57,7 @@ impl Resolver<'_> {
         self.add(path, message.into(), with, true);
     }
 
-    /// An error because of which there is no value.
+    /// Adds an error. Returns `None`, because there is no value.
     fn refused<T>(&mut self, path: KeyPath, message: impl Into<String>) -> Option<T> {
         self.error(path, message);
         None
@@ -74,21 +74,21 @@ impl Resolver<'_> {
             with,
             is_error,
         };
-        // A finding on a common key is found for each signal, and reported once.
+        // A finding for a common key occurs once per signal, and is reported once.
         if !self.findings.contains(&finding) {
             self.findings.push(finding);
         }
     }
 
-    /// Whether the value of exactly this key is no default.
+    /// Returns whether this key has a value other than its default.
     fn is_set(&self, path: &KeyPath) -> bool {
-        *self.origins.of(path) != Origin::Default
+        *self.origins.get(path) != Origin::Default
     }
 
     fn secret(&self, source: &SecretSource) -> Result<Secret, String> {
         let text = match (&source.file, &source.env) {
             (Some(file), None) => {
-                (self.read_file)(file).map_err(|error| format!("{} cannot be read: {error}", file.display()))?
+                (self.read_file)(file).map_err(|error| format!("cannot read {}: {error}", file.display()))?
             }
             (None, Some(name)) => match self.environment.get(name) {
                 Some(text) => text.clone(),
@@ -99,12 +99,12 @@ impl Resolver<'_> {
         Ok(Secret::new(text.trim_end()))
     }
 
-    /// A secret that is not empty.
+    /// Returns a secret that is not empty, or `None` if it is empty or cannot be read, which is reported.
     fn secret_at(&mut self, source: &SecretSource, path: KeyPath) -> Option<Secret> {
         match self.secret(source) {
             Ok(secret) if secret.reveal().is_empty() => self.refused(path, "the value is empty"),
             Ok(secret) => Some(secret),
-            // Where neither or both of its keys are set, that is reported already.
+            // If neither or both of the keys of the source are set, the error is already reported.
             Err(message) => {
                 self.error_with(path.clone(), vec![path], message);
                 None
@@ -113,25 +113,28 @@ impl Resolver<'_> {
     }
 }
 
-/// Checks of whole sections, except those that have a function of their own.
+/// Checks whole sections, except sections with a separate function.
 pub(crate) fn sections(resolver: &mut Resolver<'_>, document: &Document) {
     let targets = &document.targets;
     for (index, path) in targets.sockets.iter().enumerate() {
         if !path.is_absolute() {
-            resolver.error(KeyPath::of("targets.sockets").index(index), "the path must be absolute");
+            resolver.error(
+                KeyPath::from_dotted("targets.sockets").index(index),
+                "the path must be absolute",
+            );
         }
     }
     if !targets.lease_folder.is_absolute() {
-        let message = "the path must be absolute: all gcwatches of a host must use the same directory";
-        resolver.error(KeyPath::of("targets.lease_folder"), message);
+        let message = "the path must be absolute: all gcwatch instances of a host must use the same directory";
+        resolver.error(KeyPath::from_dotted("targets.lease_folder"), message);
     }
     let state = document.state.directory.as_ref();
     if state.is_some_and(|path| !path.is_absolute()) {
-        resolver.error(KeyPath::of("state.directory"), "the path must be absolute");
+        resolver.error(KeyPath::from_dotted("state.directory"), "the path must be absolute");
     }
     if let Some(socket) = &targets.listen {
-        let path = KeyPath::of("targets.listen");
-        // sun_path of sockaddr_un has 108 bytes, the last of them 0.
+        let path = KeyPath::from_dotted("targets.listen");
+        // The field sun_path of sockaddr_un has 108 bytes, and the last byte is 0.
         let length = socket.as_os_str().len();
         if !socket.is_absolute() {
             resolver.error(path, "the path must be absolute: processes connect to it");
@@ -141,7 +144,7 @@ pub(crate) fn sections(resolver: &mut Resolver<'_>, document: &Document) {
         }
     }
     let requests = &document.requests;
-    let path = KeyPath::of("requests.sources");
+    let path = KeyPath::from_dotted("requests.sources");
     for (index, name) in requests.sources.iter().enumerate().filter(|(_, name)| !is_source(name)) {
         let message = format!(
             "{name:?} must be the name of one ActivitySource, such as Acme.Jobs; requests of ASP.NET Core need none"
@@ -154,24 +157,24 @@ pub(crate) fn sections(resolver: &mut Resolver<'_>, document: &Document) {
     let mut bounds = document.metrics.bounds.windows(2).enumerate();
     let falls = |(_, pair): &(usize, &[HumanDuration])| matches!(pair, [one, next] if one >= next);
     if let Some((index, [one, next])) = bounds.find(falls) {
-        let path = KeyPath::of("metrics.bounds").index(index + 1);
+        let path = KeyPath::from_dotted("metrics.bounds").index(index + 1);
         resolver.error(path, format!("the bounds must be ascending: {next} comes after {one}"));
     }
     let histogram = document.metrics.histogram;
     let explicit = histogram == Histogram::Explicit;
     for (key, used) in [("metrics.bounds", explicit), ("metrics.max_buckets", !explicit)] {
-        let path = KeyPath::of(key);
+        let path = KeyPath::from_dotted(key);
         if !used && resolver.is_set(&path) {
             resolver.warning(path, format!("has no effect: `metrics.histogram` is {histogram}"));
         }
     }
 }
 
-/// Attributes of every target.
+/// Returns the attributes of every target.
 pub(crate) fn resource(resolver: &mut Resolver<'_>, document: &Document) -> Vec<(String, String)> {
     let resource = &document.resource;
     let mut attributes = resource.attributes.clone();
-    let path = KeyPath::of("resource.attributes");
+    let path = KeyPath::from_dotted("resource.attributes");
     let named = [
         ("environment", "deployment.environment.name", &resource.environment),
         ("cluster", "k8s.cluster.name", &resource.cluster),
@@ -198,14 +201,14 @@ pub(crate) fn log(document: &Document) -> LogOptions {
     }
 }
 
-/// Options of gcwatch's own telemetry.
+/// Returns the options of gcwatch's own telemetry.
 pub(crate) fn self_telemetry(document: &Document, origins: &Origins) -> SelfTelemetryOptions {
     let keys = &document.self_telemetry;
     let on = keys.enabled && document.otlp.enabled;
     let mut attributes = keys.attributes.clone();
-    // The specification: OTEL_SERVICE_NAME overrides the service.name in OTEL_RESOURCE_ATTRIBUTES.
+    // According to the specification, OTEL_SERVICE_NAME overrides the service.name in OTEL_RESOURCE_ATTRIBUTES.
     let inner = attributes.remove("service.name");
-    let named = *origins.of(&KeyPath::of("self_telemetry.service_name")) != Origin::Default;
+    let named = *origins.get(&KeyPath::from_dotted("self_telemetry.service_name")) != Origin::Default;
     SelfTelemetryOptions {
         traces: on && keys.traces,
         metrics: on && keys.metrics,

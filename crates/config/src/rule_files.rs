@@ -3,18 +3,18 @@
 use std::path::{Path, PathBuf};
 
 use crate::file::{read_bounded, yaml_files};
-use rule_language::load::{Level, MOST_FILES, Problem, SourceFile};
+use rule_language::load::{Level, MAX_FILES, Problem, SourceFile};
 use strict_yaml::decode::decoded;
 
 /// Maximum size of a file, in bytes.
-pub const MOST_BYTES: u64 = 1 << 20;
+pub const MAX_BYTES: u64 = 1 << 20;
 
 /// Reads rule files. Each path is a file, or a directory with `*.yaml` and `*.yml` files, which are read in the order
 /// of their names, except tests (`*.test.yaml`) and hidden files. Subdirectories are ignored.
 ///
 /// # Errors
 ///
-/// A file or directory cannot be read, or a directory has no rule file. All problems are returned.
+/// Returns an error if a file or directory cannot be read, or a directory has no rule file. All problems are returned.
 pub fn read(paths: &[PathBuf]) -> Result<Vec<SourceFile>, Vec<Problem>> {
     let (mut files, mut problems) = (Vec::new(), Vec::new());
     for path in paths {
@@ -36,7 +36,7 @@ pub fn read(paths: &[PathBuf]) -> Result<Vec<SourceFile>, Vec<Problem>> {
 ///
 /// # Errors
 ///
-/// A file or directory cannot be read. All problems are returned.
+/// Returns an error if a file or directory cannot be read. All problems are returned.
 pub fn read_any(path: &Path) -> Result<Vec<SourceFile>, Vec<Problem>> {
     let files = named(path).map_err(|problem| vec![problem])?;
     sources(&files, Vec::new())
@@ -45,7 +45,7 @@ pub fn read_any(path: &Path) -> Result<Vec<SourceFile>, Vec<Problem>> {
 fn sources(files: &[PathBuf], mut problems: Vec<Problem>) -> Result<Vec<SourceFile>, Vec<Problem>> {
     let mut sources = Vec::new();
     // Further files are refused when the files are loaded.
-    for file in files.iter().take(MOST_FILES + 1) {
+    for file in files.iter().take(MAX_FILES + 1) {
         match source(file) {
             Ok(source) => sources.push(source),
             Err(problem) => problems.push(problem),
@@ -62,7 +62,7 @@ fn sources(files: &[PathBuf], mut problems: Vec<Problem>) -> Result<Vec<SourceFi
 ///
 /// # Errors
 ///
-/// The bytes are not UTF-8.
+/// Returns an error if the bytes are not UTF-8.
 pub fn decode(name: String, bytes: Vec<u8>) -> Result<SourceFile, Problem> {
     decoded(bytes)
         .map_err(|(at, message)| problem(&name, (at.line, at.column), message))
@@ -88,7 +88,7 @@ fn problem(name: &str, (line, column): (usize, usize), message: impl Into<String
 /// Returns the files that a path names; no file for a directory without rule files.
 fn named(path: &Path) -> Result<Vec<PathBuf>, Problem> {
     let name = path.display().to_string();
-    let cannot = |error: std::io::Error| problem(&name, (1, 1), format!("it cannot be read: {error}"));
+    let cannot = |error: std::io::Error| problem(&name, (1, 1), format!("cannot read the file: {error}"));
     if !std::fs::metadata(path).map_err(cannot)?.is_dir() {
         return Ok(vec![path.to_owned()]);
     }
@@ -111,11 +111,11 @@ fn source(path: &Path) -> Result<SourceFile, Problem> {
 ///
 /// # Errors
 ///
-/// The file cannot be read, is larger than [`MOST_BYTES`] or is not UTF-8.
+/// Returns an error if the file cannot be read, is larger than [`MAX_BYTES`] or is not UTF-8.
 pub fn text(path: &Path) -> Result<SourceFile, Problem> {
     let name = path.display().to_string();
-    let bytes = read_bounded(path, MOST_BYTES)
-        .map_err(|error| problem(&name, (1, 1), format!("it cannot be read: {error}")))?;
+    let bytes = read_bounded(path, MAX_BYTES)
+        .map_err(|error| problem(&name, (1, 1), format!("cannot read the file: {error}")))?;
     decode(name, bytes)
 }
 

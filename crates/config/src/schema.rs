@@ -26,7 +26,7 @@ pub(crate) fn schema() -> Schema<'static> {
 
 /// Returns the schema as the text of `docs/gcwatch.schema.json`, for editors.
 pub fn text() -> String {
-    // Writing JSON in memory cannot fail. `{:#}` of a `Value` is its pretty form.
+    // Writing JSON in memory cannot fail. `{:#}` formats a `Value` as indented JSON.
     format!("{:#}\n", *SCHEMA)
 }
 
@@ -45,12 +45,12 @@ mod tests {
     }
 
     /// Scenario: the tables list variables and flags.
-    /// Guarantee: each of them sets an existing key.
+    /// Guarantee: each variable and each flag sets an existing key.
     #[test]
     fn variables_and_flags_set_existing_keys() {
         let variables = environment::variables().into_iter().map(|variable| variable.path);
         for path in variables.chain(flags::FLAGS.map(|(_, path)| path.to_owned())) {
-            assert!(schema().property(&KeyPath::of(&path)).is_some(), "{path}");
+            assert!(schema().property(&KeyPath::from_dotted(&path)).is_some(), "{path}");
         }
     }
 }

@@ -52,23 +52,23 @@ pub(crate) const FORMATS: [Format; 7] = [
 
 pub(crate) const LEVELS: [&str; 6] = ["off", "error", "warn", "info", "debug", "trace"];
 
-/// A string that is never written. It serializes as `<redacted>`.
+/// A secret string, which serializes as `<redacted>`.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Hidden(pub(crate) Secret);
+pub(crate) struct HiddenString(pub(crate) Secret);
 
-impl Serialize for Hidden {
+impl Serialize for HiddenString {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         serializer.serialize_str("<redacted>")
     }
 }
 
-impl<'de> Deserialize<'de> for Hidden {
+impl<'de> Deserialize<'de> for HiddenString {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         String::deserialize(deserializer).map(|text| Self(Secret::new(text)))
     }
 }
 
-impl JsonSchema for Hidden {
+impl JsonSchema for HiddenString {
     fn schema_name() -> Cow<'static, str> {
         "secret".into()
     }
@@ -143,7 +143,7 @@ impl WebUrl {
         &self.0
     }
 
-    /// Returns the fault of a URL, without quoting it.
+    /// Checks a URL. The message does not quote the URL.
     pub(crate) fn check(text: &str) -> Result<(), &'static str> {
         if text.contains("${") {
             return Err("`${…}` is not expanded in a URL");
@@ -285,8 +285,8 @@ impl LogLevel {
 impl FromStr for LogLevel {
     type Err = String;
 
-    /// Parses `info`, or `info,gcwatch::targets=debug`. Stricter than `tracing-subscriber`, which accepts any word as a
-    /// module.
+    /// Parses `info`, or `info,gcwatch::targets=debug`. This parser is stricter than `tracing-subscriber`, which
+    /// accepts any word as a module.
     fn from_str(text: &str) -> Result<Self, String> {
         for part in text.split(',') {
             let (module, level) = match part.split_once('=') {

@@ -1,25 +1,27 @@
-//! Notifies people of incidents: Alertmanagers, webhooks, standard output.
+//! Notifications about incidents: to Alertmanagers, webhooks and standard output.
 //!
 //! ```text
-//!                     +-> firing  what is firing, again and again; what resolved, 5 min -> POST /api/v2/alerts
+//!                     +-> firing  firing alerts at intervals; resolved alerts for 5 min --> POST /api/v2/alerts
 //! notice -> message --+-> outbox  each change once, in order -------------------------> POST to a webhook
 //!                     '-> stdout  each change ----------------------------------------> standard output
 //! ```
 //!
-//! To a receiver an incident is one alert: one message when it begins, one for each rise of its severity, one when it
-//! ends. What an Alertmanager gets again has the newest texts.
+//! For a receiver, an incident is one alert. The receiver gets a message when the incident starts, when its severity
+//! rises, and when it ends. Repeated messages to an Alertmanager contain the current texts.
 //!
-//! Layers, each using only those before it: `settings`, `stats`; `labels`, `message`, `shares`, `firing_alerts` and
-//! `outbox`, which are pure; `post` (one request) and `stdout`; `queue` (one receiver with its task); and the
-//! [`Notifier`] here.
+//! Layers, each of which uses only the previous layers: `settings` and `stats`; `labels`, `message`, `shares`,
+//! `firing_alerts` and `outbox`, which are pure; `post` (one request), `stdout`, `queue` (one receiver with its task)
+//! and [`Notifier`].
 //!
 //! # Invariants
 //!
-//! * Each receiver has a task of its own: one that is down or slow delays no other, and [`Notifier::notify`] never
-//!   blocks.
-//! * What waits is bounded; what is dropped is counted by reason ([`stats`]).
-//! * Tenants have turns and shares: one that has many messages neither delays nor pushes out those of others.
-//! * Failures are retried with growing random delays, or when the receiver asks for it; refusals are not.
+//! * Each receiver has its own task. An unavailable or slow receiver does not delay the other receivers, and
+//!   [`Notifier::notify`] never blocks.
+//! * Queues are bounded, and dropped changes are counted by reason ([`stats`]).
+//! * Tenants are served in turn and have shares. A tenant with many messages neither delays nor displaces the messages
+//!   of other tenants.
+//! * Failed requests are retried with growing random delays, or after the delay that the receiver requests. A request
+//!   whose content was refused is not retried unchanged.
 
 pub mod settings;
 pub mod stats;
@@ -59,17 +61,17 @@ use crate::transport::receiver::Receiver;
 use base::clock::now_unix_ns;
 use base::run_key::RunKey;
 use base::time::Wall;
-use gc_rules::incident::{IncidentChange, IncidentRecord, IncidentSubject};
 pub use gc_telemetry::notice::{IncidentNotice, Notice, Notices};
+use incidents::{IncidentChange, IncidentRecord, IncidentSubject};
 
-/// Most open incidents that are remembered, for receivers that a reload adds.
-const MOST_FIRING: usize = 10_000;
+/// Maximum number of open incidents that are remembered for receivers added by a reload.
+const MAX_FIRING: usize = 10_000;
 
-/// Sends changes of alerts to all receivers. Cheap to clone; no call waits for the network.
+/// A notifier that sends changes of alerts to all receivers. Clones are cheap, and no call waits for the network.
 #[derive(Clone)]
 pub struct Notifier {
     state: Arc<Mutex<NotifierState>>,
-    /// A counter of a receiver changed.
+    /// Notified when a counter of a receiver changes.
     counted: Arc<Notify>,
 }
 
@@ -84,16 +86,17 @@ struct NotifierState {
     queues: Vec<(Arc<ReceiverQueue>, JoinHandle<()>)>,
     stdout: Option<StdoutWriter>,
     connections: Vec<Arc<Connection>>,
-    /// What is firing. One that did not fit gets its labels when it resolves.
+    /// Newest messages of the open incidents. An incident that does not fit is not remembered, so each of its messages
+    /// gets new labels.
     firing: BTreeMap<Key, Arc<Message>>,
 }
 
 impl Notifier {
-    /// Starts the receivers of `settings`; nothing is connected before there is something to send.
+    /// Starts the receivers of `settings`. Connections are opened only when a message is sent.
     ///
     /// # Errors
     ///
-    /// When a receiver's settings cannot be used, or outside a tokio runtime.
+    /// Returns an error if the settings of a receiver are invalid, or if there are receivers but no tokio runtime.
     pub fn start(settings: &AlertSettings) -> Result<Self, Error> {
         let notifier = Self {
             state: Arc::new(Mutex::new(NotifierState {
@@ -113,12 +116,13 @@ impl Notifier {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Continues with other settings. A receiver that stays the same keeps its queue; a new Alertmanager gets what is
-    /// firing; what waits for a removed one is dropped and counted.
+    /// Applies other settings. An unchanged receiver keeps its queue, and a new Alertmanager gets the firing alerts.
+    /// Changes that wait for a removed receiver are dropped and counted.
     ///
     /// # Errors
     ///
-    /// When a receiver's settings cannot be used; then nothing changes.
+    /// Returns an error if the settings of a receiver are invalid, or if there are receivers but no tokio runtime. In
+    /// these cases, nothing changes.
     pub fn reconfigure(&self, settings: &AlertSettings) -> Result<(), Error> {
         let mut state = self.state();
         let wanted = wanted(settings);
@@ -147,7 +151,7 @@ impl Notifier {
             };
             posts.push((name, kind, same, post));
         }
-        // From here on nothing fails.
+        // The following steps cannot fail.
         let mut old: Vec<Option<_>> = std::mem::take(&mut state.queues).into_iter().map(Some).collect();
         let mut queues = Vec::new();
         for (name, kind, same, post) in posts {
@@ -196,17 +200,17 @@ impl Notifier {
         Ok(())
     }
 
-    /// The settings in force.
+    /// Returns the current settings.
     pub fn settings(&self) -> AlertSettings {
         self.state().settings.clone()
     }
 
-    /// Whether each change is also exported as a log record.
+    /// Returns whether each change is also exported as a log record.
     pub fn logs(&self) -> bool {
         self.state().settings.log
     }
 
-    /// Sends changes of one process's incidents.
+    /// Queues changes of incidents of one process for all receivers.
     pub fn notify(&self, resource: &Resource, notices: &[IncidentNotice], wall: Wall) {
         let mut state = self.state();
         for notice in notices {
@@ -221,7 +225,7 @@ impl Notifier {
             if let Some(stdout) = state.stdout.as_ref().filter(|_| !refreshes) {
                 let record = IncidentRecord::new(incident, &subject(notice.run, &notice.process, resource), wall);
                 let record = record.in_store(state.settings.links.store.as_deref());
-                // A record of strings and numbers always has a form in JSON.
+                // A record of strings and numbers can always be written as JSON.
                 if let Ok(mut line) = serde_json::to_string(&record) {
                     line.push('\n');
                     stdout.put(line);
@@ -236,7 +240,7 @@ impl Notifier {
             {
                 match notice.change {
                     _ if refreshes => queue.refresh(&message),
-                    // It never got what was less severe.
+                    // The receiver did not get the less severe alert.
                     IncidentChange::Worse(_, before) if before < queue.kind.min_severity() => {
                         queue.put(&Arc::new(message.as_first()));
                     }
@@ -246,8 +250,8 @@ impl Notifier {
         }
     }
 
-    /// Incidents that receivers know already, from before gcwatch was restarted. Alertmanagers get them again as
-    /// firing, as they do all the time; webhooks and standard output get nothing before they change.
+    /// Adds incidents that receivers know from before a restart of gcwatch. Alertmanagers continue to get them as
+    /// firing; webhooks and standard output only get later changes.
     pub fn resumed(&self, resource: &Resource, notices: &[IncidentNotice], wall: Wall) {
         let mut state = self.state();
         for notice in notices.iter().filter(|notice| notice.change.incident().notifies()) {
@@ -261,7 +265,8 @@ impl Notifier {
         }
     }
 
-    /// A number that is another one when others of them wait; 0: none do.
+    /// Returns a number that identifies the set of changes that have waited for webhooks for at least `least`, or 0 if
+    /// there is no such change.
     pub fn unsent_mark(&self, least: Duration) -> u64 {
         let state = self.state();
         let waiting = state.queues.iter().map(|(queue, _)| queue.waiting(least));
@@ -274,24 +279,25 @@ impl Notifier {
         hasher.finish().max(1)
     }
 
-    /// The changes that webhooks did not get, though they wait for at least so long.
+    /// Returns the changes that have waited for webhooks for at least `least`.
     pub fn unsent(&self, least: Duration) -> Vec<UnsentChange> {
         let state = self.state();
         state.queues.iter().flat_map(|(queue, _)| queue.unsent(least)).collect()
     }
 
-    /// Sends what an earlier gcwatch could not. Returns how many changes are for webhooks that there are.
+    /// Queues changes that an earlier instance could not send. Returns the number of changes whose webhook is
+    /// configured.
     pub fn resume_unsent(&self, changes: &[UnsentChange]) -> usize {
         let state = self.state();
         let is_taken = |change: &&UnsentChange| state.queues.iter().any(|(queue, _)| queue.resume(change));
         changes.iter().filter(is_taken).count()
     }
 
-    /// Completes when the counters of the receivers are as `is` says.
+    /// Waits until `is` returns true for the counters of the receivers.
     pub async fn until(&self, is: impl Fn(&[(String, ReceiverStats)]) -> bool) {
         loop {
             let mut counted = pin!(self.counted.notified());
-            // From here on no change is missed; only then the counters may be read.
+            // Changes are not missed after this call, so the counters can be read now.
             counted.as_mut().enable();
             if is(&self.stats()) {
                 return;
@@ -300,12 +306,12 @@ impl Notifier {
         }
     }
 
-    /// A receiver's task has ended, though nobody shut it down: it panicked.
+    /// Returns whether the task of a receiver has panicked: it ended without a shutdown.
     pub fn has_failed(&self) -> bool {
         self.state().queues.iter().any(|(_, task)| task.is_finished())
     }
 
-    /// The counters of each receiver.
+    /// Returns the counters of each receiver.
     pub fn stats(&self) -> Vec<(String, ReceiverStats)> {
         let state = self.state();
         let queues = state
@@ -316,8 +322,8 @@ impl Notifier {
         queues.chain(stdout).collect()
     }
 
-    /// Accepts no more changes and sends what waits, for `within` at most. Returns how many changes were not sent, and
-    /// those of them that the next gcwatch can send.
+    /// Accepts no more changes, and sends waiting changes for at most `within`. Returns the number of unsent changes,
+    /// and the changes among them that the next instance can send.
     pub async fn shutdown(&self, within: Duration) -> (u64, Vec<UnsentChange>) {
         let deadline = Instant::now() + within;
         let (queues, stdout) = {
@@ -332,7 +338,7 @@ impl Notifier {
         for (queue, mut task) in queues {
             if timeout_at(deadline, &mut task).await.is_err() {
                 task.abort();
-                // Awaited, so that nothing is sent after this.
+                // Wait for the task, so that no request is sent afterwards.
                 let _aborted = task.await;
                 unsent.extend(queue.unsent(Duration::ZERO));
                 lost += queue.abandon(Reason::Shutdown);
@@ -348,25 +354,25 @@ impl Notifier {
 }
 
 impl NotifierState {
-    /// The incident as it is now, with the labels that it had when it began.
+    /// Returns the current state of the incident, with the labels of its start.
     fn message(&mut self, resource: &Resource, notice: &IncidentNotice, wall: Wall) -> Arc<Message> {
         let key = (notice.run, notice.change.incident().number);
         let known = self.firing.get(&key);
         let message = Arc::new(match (&notice.change, known) {
-            (_, None) => Message::of(notice, resource, wall),
+            (_, None) => Message::from_notice(notice, resource, wall),
             (IncidentChange::Worse(..), Some(known)) => known.worse(notice, wall, now_unix_ns()),
             (_, Some(known)) => known.renewed(notice, wall),
         });
         if let IncidentChange::Ended(_) = notice.change {
             self.firing.remove(&key);
-        } else if known.is_some() || self.firing.len() < MOST_FIRING {
+        } else if known.is_some() || self.firing.len() < MAX_FIRING {
             self.firing.insert(key, Arc::clone(&message));
         }
         message
     }
 }
 
-/// Whose incident it is, as its record says.
+/// Returns the subject of an incident for its record.
 pub fn subject(run: RunKey, process: &str, resource: &Resource) -> IncidentSubject {
     let attributes = resource.attributes.iter();
     let attributes = attributes.filter(|attribute| !attribute.key.starts_with("process.command"));
@@ -383,7 +389,7 @@ pub fn subject(run: RunKey, process: &str, resource: &Resource) -> IncidentSubje
     }
 }
 
-/// The receivers with their names; equal names are numbered.
+/// Returns the receivers with their names. Equal names are numbered.
 fn wanted(settings: &AlertSettings) -> Vec<(String, ReceiverKind, &Receiver)> {
     let resend = settings.resend_interval;
     let alertmanagers = settings.alertmanagers.iter().map(|alertmanager| {

@@ -3,7 +3,7 @@
 //! ```text
 //! gc-telemetry: spans, metrics, logs --> otlp   --+
 //!                                                 +--> transport: connections, TLS, retries, redaction --> receivers
-//! gc-rules: changes of alerts        --> alerts --+
+//! rule-engine: changes of alerts        --> alerts --+
 //! ```
 //!
 //! Layers, each using only earlier layers: `transport` and `store` (the queue on disk); `otlp` and `alerts`, which are

@@ -9,20 +9,20 @@
 //! own log records and spans ->  opentelemetry-otlp (own)              ->   the same receivers and connections
 //! ```
 //!
-//! Layers, each using only earlier layers: `signal`, `settings`, `stats`, `error`; `batch` with `split`, `answer` and
-//! `queue`, which are pure; `target`; `store_handle` (the queue on disk); `outgoing`; `give` and `answer_counts`;
-//! `sender`; `own`; the [`Exporter`] here, and `running`, which stops it.
+//! Layers, each of which uses only the previous layers: `signal`, `settings`, `stats`, `error`; `batch` with `split`,
+//! `answer` and `queue`, which are pure; `target`, `store_handle` (the queue on disk), `outgoing`, `give` and
+//! `answer_counts`; `sender`, `own`, [`Exporter`], and `running`, which stops the exporter.
 //!
-//! With a queue on disk, a request that the receiver does not accept is written there, followed by new requests, each
-//! after 1 s or 1 MiB. When the receiver accepts requests again, new data is sent first, with one stored request after
-//! each new one. Nothing is written while the receiver is available.
+//! With a queue on disk, a request that the receiver does not accept is written to the disk, followed by new requests,
+//! each after 1 s or 1 MiB. When the receiver accepts requests again, new data is sent first, with one stored request
+//! after each new request. Nothing is written while the receiver is available.
 //!
 //! # Invariants
 //!
 //! * Adding items never blocks: excess items are dropped and counted by reason ([`stats`]).
 //! * Every item is counted once: `given` = `exported` + `rejected` + `dropped` + `queued` + `in_flight` + `stored`.
 //! * A stored item leaves the disk only when the receiver has accepted or refused it.
-//! * One module (`answer`) decides what an answer means, another one (`answer_counts`) what follows from it.
+//! * One module (`answer`) determines the meaning of an answer, and another module (`answer_counts`) its effects.
 
 pub mod error;
 pub mod settings;
@@ -63,15 +63,15 @@ use tokio::time::{Instant, timeout};
 
 use crate::otlp::batch::Entry;
 use crate::otlp::error::Error;
-use crate::otlp::give::{Joined, give};
+use crate::otlp::give::{JoinMode, give};
 use crate::otlp::outgoing::Outgoing;
 use crate::otlp::own::OwnTelemetry;
-pub use crate::otlp::running::Running;
+pub use crate::otlp::running::RunningExport;
 use crate::otlp::settings::{OtlpSettings, Protocol, Receiver};
 use crate::otlp::signal::Signal;
 use crate::otlp::stats::Stats;
 pub use crate::otlp::store_handle::Note;
-use crate::otlp::store_handle::{Found, StoreHandle};
+use crate::otlp::store_handle::{StoreHandle, StoredItems};
 use crate::otlp::target::Target;
 use crate::transport::connection::Connection;
 
@@ -79,7 +79,8 @@ use crate::transport::connection::Connection;
 /// rarely more.
 const JSON_GROWTH: usize = 4;
 
-/// Sends spans, metrics and log records of any number of processes. Cheap to clone. No call waits for the network.
+/// An exporter that sends spans, metrics and log records of any number of processes. Clones are cheap, and no call
+/// waits for the network.
 #[derive(Clone)]
 pub struct Exporter {
     signals: Arc<Signals>,
@@ -130,14 +131,14 @@ impl Exporter {
     /// # Errors
     ///
     /// Returns an [`Error`] if the settings of a receiver are invalid, or outside a tokio runtime.
-    pub fn start(settings: &OtlpSettings) -> Result<(Self, Running), Error> {
+    pub fn start(settings: &OtlpSettings) -> Result<(Self, RunningExport), Error> {
         let runtime = Handle::try_current().map_err(|_| Error::NoRuntime)?;
         let (store_handle, disk_notes, found) = match &settings.disk {
             Some(disk) => {
                 let (store_handle, notes, found) = StoreHandle::open(disk, Instant::now());
                 (Some(store_handle), notes, found)
             }
-            None => (None, Vec::new(), Found::Now([0; 4])),
+            None => (None, Vec::new(), StoredItems::Now([0; 4])),
         };
         let settled: Arc<Notify> = Arc::default();
         let [traces, metrics, logs, profiles] = Signal::ALL.map(|signal| {
@@ -157,8 +158,8 @@ impl Exporter {
         };
         exporter.reconfigure(settings)?;
         match found {
-            Found::Now(items) => exporter.signals.found(items),
-            Found::Later(items) => {
+            StoredItems::Now(items) => exporter.signals.found(items),
+            StoredItems::Later(items) => {
                 let signals = Arc::clone(&exporter.signals);
                 runtime.spawn(async move {
                     if let Ok(items) = items.await {
@@ -173,7 +174,7 @@ impl Exporter {
             .map(|outgoing| runtime.spawn(sender::run_beating(Arc::clone(outgoing))));
         Ok((
             exporter.clone(),
-            Running {
+            RunningExport {
                 exporter,
                 tasks: tasks.into(),
             },
@@ -186,7 +187,8 @@ impl Exporter {
     ///
     /// # Errors
     ///
-    /// Returns an error if the settings of a receiver are invalid. Nothing changes in that case.
+    /// Returns an error if the settings of a receiver are invalid, or outside a tokio runtime. Nothing changes in that
+    /// case.
     pub fn reconfigure(&self, settings: &OtlpSettings) -> Result<(), Error> {
         Handle::try_current().map_err(|_| Error::NoRuntime)?;
         let mut connections = self.signals.connections.lock().unwrap_or_else(PoisonError::into_inner);
@@ -248,11 +250,11 @@ impl Exporter {
 
     /// Queues spans of one process.
     pub fn spans(&self, resource: &Arc<Origin>, spans: Vec<Span>) {
-        give(&self.signals.traces, resource, &spans, |_| 1, Joined::Never);
+        give(&self.signals.traces, resource, &spans, |_| 1, JoinMode::Never);
     }
 
     /// Queues encoded spans of one process. `fields` is a concatenation of `spans` fields of a `ScopeSpans` message,
-    /// each with tag and length; `spans` is their number. They are sent or dropped together.
+    /// each with tag and length; `spans` is their number. The spans are sent or dropped together.
     pub fn encoded_spans(&self, resource: &Arc<Origin>, fields: Box<[u8]>, spans: u64) {
         if spans > 0 {
             let entry = Entry::encoded(resource, fields, spans);
@@ -262,14 +264,14 @@ impl Exporter {
 
     /// Queues log records of one process.
     pub fn logs(&self, resource: &Arc<Origin>, records: Vec<LogRecord>) {
-        give(&self.signals.logs, resource, &records, |_| 1, Joined::Never);
+        give(&self.signals.logs, resource, &records, |_| 1, JoinMode::Never);
     }
 
-    /// Queues the metrics of one process at one time. They are sent or dropped together unless they are unusually
-    /// large.
+    /// Queues the metrics of one process at one time. The metrics are sent or dropped together unless they are
+    /// unusually large.
     pub fn metrics(&self, resource: &Arc<Origin>, metrics: Vec<Metric>) {
         let count = |metric: &Metric| points(metric) as u64;
-        give(&self.signals.metrics, resource, &metrics, count, Joined::ToSize);
+        give(&self.signals.metrics, resource, &metrics, count, JoinMode::ToSize);
     }
 
     /// Returns whether profiles are exported. If not, the caller need not create them.
@@ -337,7 +339,8 @@ impl Exporter {
         }
     }
 
-    /// Returns the findings from opening the queue on disk. The caller logs them, because the log may start later.
+    /// Returns the findings from opening the queue on disk. The caller logs them, because the log can start later than
+    /// the exporter.
     pub fn disk_notes(&self) -> Vec<Note> {
         self.signals.disk_notes.clone()
     }
@@ -363,7 +366,7 @@ impl Exporter {
     }
 
     /// Waits until all data of targets queued so far was sent, stored or dropped, at most for `within`. Returns whether
-    /// it was.
+    /// this happened in time.
     pub async fn flush(&self, within: Duration) -> bool {
         let marks = self.signals.each().map(|outgoing| {
             let mark = outgoing.queue().mark_flush();

@@ -1,4 +1,4 @@
-//! Stores requests that receivers have not accepted on disk: one log of segments per signal, with a common limit.
+//! Stores on disk the requests that receivers have not accepted: one log of segments per signal, with a common limit.
 //!
 //! ```text
 //! <directory>/traces/position            number of the first unsent record: two slots, each with a checksum
@@ -11,8 +11,8 @@
 //!
 //! # Invariants
 //!
-//! * A request that [`Store::append`] accepted is on the disk (`fdatasync`). It is returned unchanged until it is
-//!   removed or dropped. Only appended requests are returned. Only a power failure can bring back a removed request.
+//! * A request that [`Store::append`] accepted is on the disk (`fdatasync`). The request is returned unchanged until it
+//!   is removed or dropped. Only appended requests are returned. Only a power failure can bring back a removed request.
 //! * A segment is never written to after a reopen or an error, so torn data can only be at its end.
 //! * Memory does not grow with the stored data, except for a few words per segment.
 //! * All functions block. Call them only where blocking is allowed.
@@ -64,7 +64,7 @@ pub(crate) struct Drops {
 
 /// A stored request.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Stored {
+pub(crate) struct StoredRequest {
     pub(crate) number: u64,
     pub(crate) items: u64,
     /// The request as appended.
@@ -105,7 +105,8 @@ impl Store {
         }
     }
 
-    /// Stores a request. The request is on the disk when this method returns.
+    /// Stores a request, and drops the oldest segments if the store is full. The request is on the disk when this
+    /// method returns.
     pub(crate) fn append(&mut self, which: usize, items: u64, request: &[u8], now_unix_ns: u64) -> io::Result<()> {
         let compressed = zstd::bulk::compress(request, LEVEL)?;
         self.expire(now_unix_ns);
@@ -116,8 +117,9 @@ impl Store {
         log.append(items, request.len(), &compressed, now_unix_ns)
     }
 
-    /// Returns the oldest request of a log. It stays there until it is [removed](Self::remove).
-    pub(crate) fn oldest(&mut self, which: usize, now_unix_ns: u64) -> io::Result<Option<Stored>> {
+    /// Returns the oldest request of a log, or `None` if the log is empty. The request stays in the log until it is
+    /// [removed](Self::remove). Damaged requests are dropped.
+    pub(crate) fn oldest(&mut self, which: usize, now_unix_ns: u64) -> io::Result<Option<StoredRequest>> {
         self.expire(now_unix_ns);
         let (Some(log), Some(drops)) = (self.logs.get_mut(which), self.drops.get_mut(which)) else {
             return Ok(None);
@@ -138,7 +140,7 @@ impl Store {
             });
             match request {
                 Some(request) => {
-                    return Ok(Some(Stored {
+                    return Ok(Some(StoredRequest {
                         number: header.number,
                         items: u64::from(header.items),
                         request,
@@ -217,7 +219,8 @@ fn is_damage(error: &io::Error) -> bool {
     matches!(error.kind(), InvalidData | NotFound | UnexpectedEof)
 }
 
-/// Returns 1/16 of the limit: the amount that is dropped at once stays small compared with the stored amount.
+/// Returns the size of a segment: 1/16 of the limit, between [`SMALLEST_SEGMENT`] and [`LARGEST_SEGMENT`]. The amount
+/// that is dropped at once thus stays small compared with the stored amount.
 fn segment_bytes(max_bytes: u64) -> u64 {
     (max_bytes / 16).clamp(SMALLEST_SEGMENT, LARGEST_SEGMENT)
 }

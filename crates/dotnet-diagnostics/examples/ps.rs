@@ -14,7 +14,7 @@ async fn main() -> Result<(), Box<dyn Error>> {
     writeln!(out, "{:>8} {:>8} {:<24} RUNTIME", "PID", "NS PID", "NAME")?;
     let listing = spawn_blocking(|| Scan::host().list()).await??;
     for process in &listing.processes {
-        let answer = match Endpoint::of(process) {
+        let answer = match Endpoint::for_process(process) {
             Ok(endpoint) => Client::new(endpoint).probe().await,
             Err(error) => Err(error),
         };

@@ -24,7 +24,7 @@ async fn main() -> Result<(), Box<dyn Error>> {
 
     // Reading /proc blocks the thread.
     let process = spawn_blocking(move || Scan::host().inspect(pid)).await??;
-    let client = Client::new(Endpoint::of(&process)?);
+    let client = Client::new(Endpoint::for_process(&process)?);
     let mut session = client.collect_tracing(&SessionConfig::garbage_collection()).await?;
     let mut file = std::fs::File::create(&path)?;
     let mut buffer = vec![0; 64 << 10];

@@ -23,14 +23,15 @@ use crate::session::Session;
 /// Maximum part of an environment block that is read at once, in bytes. Limits the allocation for a wrong length.
 const ENVIRONMENT_CHUNK: usize = 64 << 10;
 
-/// Sends commands to one runtime.
+/// A client that sends commands to one runtime.
 ///
 /// Each command uses its own connection, so commands can run concurrently and a failed command leaves no state behind.
 #[derive(Debug)]
 pub struct Client {
     endpoint: Endpoint,
     deadlines: Deadlines,
-    /// Bits of the commands that the runtime does not support. They are not tried again.
+    /// Bits of the commands that the runtime does not support. These commands are not tried again, except for the last
+    /// variant.
     unknown: AtomicU32,
     guard: Option<Arc<dyn Guard>>,
 }
@@ -51,7 +52,7 @@ impl Client {
         }
     }
 
-    /// Sets a guard that holds the streams of the sessions from before their start.
+    /// Sets the guard; `None` removes it. The guard holds the stream of each session from before the session starts.
     #[must_use]
     pub fn guarded(mut self, guard: Option<Arc<dyn Guard>>) -> Self {
         self.guard = guard;
@@ -132,7 +133,7 @@ impl Client {
         self.collect_tracing_with(config, config.versions()).await
     }
 
-    /// Starts an event session in the first of the given variants that the runtime supports.
+    /// Starts an event session in the first variant of `versions` that the runtime supports.
     ///
     /// # Errors
     /// See [`Client::collect_tracing`].

@@ -55,7 +55,7 @@ impl Connections {
     }
 }
 
-/// Counts a connection as open until it is dropped.
+/// A connection that counts as open until this value is dropped.
 #[derive(Debug)]
 pub(crate) struct OpenConnection {
     of: Connections,

@@ -1,11 +1,11 @@
 //! Finds the .NET processes on this host and their diagnostics sockets.
 //!
-//! A runtime listens on `{TMPDIR or /tmp}/dotnet-diagnostic-{pid}-{key}-socket`. The directory and the pid are those of
-//! its own mount and pid namespace, and the key is its start time. All four values are in `/proc`, so the exact name is
-//! known before a directory is read, and an old socket of another process with the same pid is never mistaken for the
-//! socket of the process. If the environment cannot be read, the directory is taken from the kernel's table of
-//! listening sockets. Directories configured by the operator ([`Scan::with_sockets`]) can also contain sockets of
-//! processes that are not in `/proc`.
+//! A runtime listens on `{TMPDIR or /tmp}/dotnet-diagnostic-{pid}-{key}-socket`. The directory and the pid are from the
+//! perspective of the runtime's own mount and pid namespaces, and the key is the start time of the process. All four
+//! values are in `/proc`, so the exact name is known before a directory is read, and an old socket of another process
+//! with the same pid is never mistaken for the socket of the process. If the environment cannot be read, the directory
+//! is taken from the kernel's table of listening sockets. Directories configured by the operator
+//! ([`Scan::with_sockets`]) can also contain sockets of processes that are not in `/proc`.
 //!
 //! Invariants:
 //! * Discovery does not connect to sockets, with one exception: it connects once to a socket file in the host's own

@@ -23,14 +23,14 @@ const QUEUE_RETRY: Duration = Duration::from_millis(20);
 #[derive(Clone, Debug)]
 pub struct Endpoint {
     kind: Kind,
-    /// Process id in the pid namespace of this program.
+    /// Process id in the pid namespace of this program, if known. The listener of a socket must have this id.
     pid: Option<u32>,
     connections: Connections,
 }
 
 /// A connection for one command.
 #[derive(Debug)]
-pub(crate) struct Connected {
+pub(crate) struct CommandConnection {
     pub(crate) stream: UnixStream,
     /// Dropped after the stream, so that the connection counts as open until it is closed.
     pub(crate) _open: Option<OpenConnection>,
@@ -56,7 +56,7 @@ impl Endpoint {
     ///
     /// # Errors
     /// Returns [`Error::NotAttachable`] with [`Process::obstacle`] if the process has one, or if it has no socket.
-    pub fn of(process: &Process) -> Result<Self, Error> {
+    pub fn for_process(process: &Process) -> Result<Self, Error> {
         let pid = process.pid;
         let listener = process.visible.then_some(pid);
         match (&process.socket, &process.obstacle) {
@@ -109,16 +109,16 @@ impl Endpoint {
     }
 
     /// Opens a connection for one command.
-    pub(crate) async fn connect(&self, command: Command, deadlines: &Deadlines) -> Result<Connected, Error> {
+    pub(crate) async fn connect(&self, command: Command, deadlines: &Deadlines) -> Result<CommandConnection, Error> {
         match &self.kind {
             Kind::Socket(address) => {
                 let open = Some(self.connections.open());
                 let stream = self.connect_to(address, command, deadlines.connect).await?;
                 self.verify(&stream)?;
-                Ok(Connected { stream, _open: open })
+                Ok(CommandConnection { stream, _open: open })
             }
             Kind::Reverse(runtime) => match runtime.take(Instant::now() + deadlines.advertise).await {
-                Some(stream) => Ok(Connected { stream, _open: None }),
+                Some(stream) => Ok(CommandConnection { stream, _open: None }),
                 None => Err(self.silent(command, Stage::Advertise, deadlines.advertise)),
             },
         }
@@ -173,9 +173,9 @@ impl Endpoint {
         let Some(expected) = self.pid else { return Ok(()) };
         let credentials = stream.peer_cred().map_err(|error| self.io(Stage::Connect, error))?;
         match credentials.pid().and_then(|pid| u32::try_from(pid).ok()) {
-            // The process is visible and the listener is not, so the listener is another process. The kernel reports
-            // pid 0 for it. A `/proc` of a different pid namespace looks the same, and is no reason to trust the
-            // listener.
+            // The kernel reports pid 0 for a listener that is not visible. The expected process is visible, so the
+            // listener is another process. The pid is also 0 if `/proc` belongs to a different pid namespace; in that
+            // case, the listener is not trusted either.
             None | Some(0) => Err(Error::InvisiblePeer { peer: self.peer() }),
             Some(found) if found == expected => Ok(()),
             Some(found) => Err(Error::WrongPeer {

@@ -9,13 +9,13 @@ use crate::message::{Command, MessageError, RuntimeError};
 use crate::obstacle::{Obstacle, Reason};
 use crate::text::shown;
 
-// Remedies of errors whose message ends with a remedy.
+// Remedies of errors. The message of an error ends with its remedy, except for `TOO_OLD`.
 const PERMISSION: &str =
     "run with sudo, or as the same user and group (in a container: as root with CAP_SYS_PTRACE and CAP_DAC_OVERRIDE)";
 const SILENT: &str = "the process is stopped, in a debugger or overloaded; check its state, and try again later";
 const NOT_A_SOCKET: &str = "pass the path of a dotnet-diagnostic-*-socket; if a process created the file, find out why";
 const WRONG_PEER: &str = "no command was sent to it; find out which program created the socket";
-const OUTSIDE: &str = "no command was sent to it; run in the host's pid namespace (hostPID on Kubernetes)";
+const OTHER_PID_NAMESPACE: &str = "no command was sent to it; run in the host's pid namespace (hostPID on Kubernetes)";
 const TOO_OLD: &str = "update it to .NET Core 3.1 or later";
 
 /// The target of a command: a process, a socket, or both.
@@ -136,7 +136,7 @@ pub enum Error {
     /// name of the socket is. The listener is therefore a different process.
     #[error(
         "a process outside the pid namespace of this program listens on the socket of {peer}; {}",
-        OUTSIDE
+        OTHER_PID_NAMESPACE
     )]
     InvisiblePeer {
         /// The process or socket.
@@ -205,7 +205,7 @@ pub enum Error {
         /// Error of the system.
         source: io::Error,
     },
-    /// The path of a reverse port cannot be listened on.
+    /// A reverse port cannot listen on its path.
     #[error("cannot listen on {}: {problem}", path.display())]
     Port {
         /// The path.
@@ -216,7 +216,7 @@ pub enum Error {
 }
 
 impl Error {
-    /// Returns the reason as one word, as for a process that cannot be attached to.
+    /// Returns the reason for the error as one word. Discovery uses the same reasons ([`Obstacle::reason`]).
     pub fn reason(&self) -> Reason {
         match self {
             Self::NotAttachable { obstacle, .. } => obstacle.reason,
@@ -238,7 +238,8 @@ impl Error {
         }
     }
 
-    /// Returns reason, detail and remedy, as in `discovery::Process::obstacle`.
+    /// Returns the reason, the detail and the remedy, in the same form as
+    /// [`Process::obstacle`](crate::discovery::Process::obstacle).
     pub fn obstacle(&self) -> Obstacle {
         match self {
             Self::NotAttachable { obstacle, .. } => obstacle.clone(),
@@ -253,20 +254,21 @@ impl Error {
         }
     }
 
-    /// Returns the remedy at the end of the message, or an empty string if the message has no remedy.
+    /// Returns the remedy of the error, or an empty string if the error has no remedy. The message ends with the
+    /// remedy, except for [`TOO_OLD`].
     fn remedy(&self) -> &'static str {
         match self {
             Self::NotASocket { .. } => NOT_A_SOCKET,
             Self::Permission { .. } => PERMISSION,
             Self::WrongPeer { .. } => WRONG_PEER,
-            Self::InvisiblePeer { .. } => OUTSIDE,
+            Self::InvisiblePeer { .. } => OTHER_PID_NAMESPACE,
             Self::Silent { .. } => SILENT,
             Self::Runtime { .. } if self.reason() == Reason::TooOld => TOO_OLD,
             _ => "",
         }
     }
 
-    /// Returns whether the runtime does not support the command. It may support an older variant.
+    /// Returns whether the runtime does not support the command. It can support an older variant.
     pub fn is_unknown_command(&self) -> bool {
         matches!(
             self,

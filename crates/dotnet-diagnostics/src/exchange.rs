@@ -7,7 +7,7 @@ use tokio::net::UnixStream;
 use tokio::time::timeout;
 
 use crate::deadlines::Deadlines;
-use crate::endpoint::{Connected, Endpoint};
+use crate::endpoint::{CommandConnection, Endpoint};
 use crate::error::{Error, Stage};
 use crate::message::{Answer, Command, HEADER_BYTES, MessageError, Progress, Request, decode_frame};
 
@@ -17,7 +17,7 @@ pub(crate) async fn exchange(
     deadlines: &Deadlines,
     request: &Request,
     answer_within: Duration,
-) -> Result<(Connected, Vec<u8>), Error> {
+) -> Result<(CommandConnection, Vec<u8>), Error> {
     let (connected, payload, ()) = exchange_on(endpoint, deadlines, request, answer_within, |_| ()).await?;
     Ok((connected, payload))
 }
@@ -29,7 +29,7 @@ pub(crate) async fn exchange_on<T>(
     request: &Request,
     answer_within: Duration,
     see: impl FnOnce(&UnixStream) -> T,
-) -> Result<(Connected, Vec<u8>, T), Error> {
+) -> Result<(CommandConnection, Vec<u8>, T), Error> {
     let command = request.command();
     let bytes = request.encode().map_err(|source| Error::Request { command, source })?;
     let mut connected = endpoint.connect(command, deadlines).await?;
@@ -46,7 +46,7 @@ pub(crate) async fn exchange_on<T>(
     }
 }
 
-/// Stops a session by its id. Its stream must be drained at the same time.
+/// Stops a session by its id. The stream of the session must be drained at the same time.
 pub(crate) async fn stop_tracing(endpoint: &Endpoint, deadlines: &Deadlines, session_id: u64) -> Result<(), Error> {
     let request = Request::StopTracing { session_id };
     exchange(endpoint, deadlines, &request, deadlines.stop)
@@ -63,8 +63,8 @@ pub(crate) fn invalid(endpoint: &Endpoint, command: Command, source: MessageErro
     }
 }
 
-/// Returns the error for a broken connection. If the peer closed it, the process is exiting; other errors come from the
-/// system.
+/// Returns the error for a broken connection: [`Error::Closed`] if the peer closed the connection because its process
+/// is exiting, or [`Error::Io`] for any other error of the system.
 pub(crate) fn broken(
     endpoint: &Endpoint,
     command: Command,

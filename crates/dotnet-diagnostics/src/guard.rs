@@ -8,15 +8,15 @@
 use std::fmt;
 use std::os::fd::BorrowedFd;
 
-/// A party outside the reader that can shut down its streams.
+/// A guard outside the reader, usually another process, that can shut down the streams of the reader.
 pub trait Guard: fmt::Debug + Send + Sync {
     /// Starts to hold a connection that will become the stream of a session. Never blocks.
-    fn hold(&self, stream: BorrowedFd<'_>) -> Box<dyn Held>;
+    fn hold(&self, stream: BorrowedFd<'_>) -> Box<dyn GuardedStream>;
 }
 
-/// A stream that a [`Guard`] holds. Dropping this value shuts the stream down, which closing one of several descriptors
-/// would not do.
-pub trait Held: fmt::Debug + Send + Sync {
+/// A stream that a [`Guard`] holds. Dropping this value shuts the stream down. Closing only one of several descriptors
+/// of the stream would leave the stream open.
+pub trait GuardedStream: fmt::Debug + Send + Sync {
     /// Returns whether the guard has shut the stream down.
     fn was_closed(&self) -> bool;
 }

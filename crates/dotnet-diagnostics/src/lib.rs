@@ -16,7 +16,7 @@
 //! | `obstacle` | [`discovery::Obstacle`]: the reason why a process cannot be attached to, and a remedy |
 //! | `error` | [`Error`]: the command, the process, the cause and a remedy |
 //! | `deadlines` | [`Deadlines`]: the maximum duration of each step |
-//! | `guard` | [`Guard`]: lets another party shut down the streams of sessions |
+//! | `guard` | [`Guard`]: lets another process shut down the streams of sessions |
 //! | [`discovery`] | finds processes and their sockets in `/proc`, with blocking I/O |
 //! | `connections` | [`Connections`]: limits the concurrent connections to a socket |
 //! | `waiting` | connections of runtimes that connect to this process |
@@ -51,7 +51,7 @@
 //!
 //! # async fn example() -> Result<(), Error> {
 //! let process = Scan::host().inspect(4321)?;
-//! let client = Client::new(Endpoint::of(&process)?);
+//! let client = Client::new(Endpoint::for_process(&process)?);
 //! // `None` is returned for .NET Core 3.x, which responds but cannot identify itself.
 //! if let Some(info) = client.probe().await? {
 //!     println!("{} on .NET {:?}", process.name, info.runtime_version);
@@ -101,7 +101,7 @@ pub use connections::{Connections, OpenConnections};
 pub use deadlines::Deadlines;
 pub use endpoint::Endpoint;
 pub use error::{Error, Peer, Stage};
-pub use guard::{Guard, Held};
+pub use guard::{Guard, GuardedStream};
 pub use session::Session;
 
 #[cfg(doctest)]

@@ -29,7 +29,7 @@ pub enum Reason {
     Refused,
     /// The runtime does not respond within the deadline.
     Silent,
-    /// The process started recently and may still create its socket.
+    /// The process started recently and can still create its socket.
     Starting,
     /// Another process listens on the socket.
     WrongPeer,

@@ -32,9 +32,10 @@ use crate::endpoint::Endpoint;
 use crate::error::Error;
 use crate::message::{ADVERTISE_BYTES, Advertise};
 use crate::waiting::Waiting;
-pub use crate::waiting::{Advertised, MAX_RUNTIMES};
+pub use crate::waiting::{AdvertisedRuntime, MAX_RUNTIMES};
 
-/// Maximum number of connections that have not identified themselves yet.
+/// Maximum number of connections that have not identified themselves yet. Each connection holds a file descriptor until
+/// it identifies itself or [`Deadlines::advertise`] passes.
 pub const MAX_GREETINGS: usize = 256;
 /// Delay after the system refused to accept a connection (no file descriptors left).
 const ACCEPT_RETRY: Duration = Duration::from_millis(100);
@@ -54,8 +55,8 @@ impl ReversePort {
     /// process listens is replaced.
     ///
     /// # Errors
-    /// Returns [`Error::Port`] if another process already listens on the path, if the path is too long for a runtime to
-    /// connect to (107 bytes), or if the system reports an error.
+    /// Returns [`Error::Port`] if another process already listens on the path, if the path is longer than 107 bytes and
+    /// no runtime could connect to it, or if the system reports an error.
     ///
     /// # Panics
     /// Panics outside a tokio runtime.
@@ -80,33 +81,33 @@ impl ReversePort {
     /// Waits for the next new runtime. Each runtime is returned once, regardless of how often it connects.
     ///
     /// Waits indefinitely if no runtime connects. This method is cancel safe.
-    pub async fn accept(&self) -> Advertised {
+    pub async fn accept(&self) -> AdvertisedRuntime {
         self.waiting.next_new().await
     }
 
     /// Returns the runtimes that are currently waiting for a command.
-    pub fn waiting(&self) -> Vec<Advertised> {
+    pub fn waiting(&self) -> Vec<AdvertisedRuntime> {
         self.waiting.alive()
     }
 
     /// Returns the endpoint for commands to a runtime.
-    pub fn endpoint(&self, runtime: &Advertised) -> Endpoint {
+    pub fn endpoint(&self, runtime: &AdvertisedRuntime) -> Endpoint {
         Endpoint::waiting(self.waiting.runtime(runtime.cookie), runtime.pid)
     }
 
     /// Creates a client for a runtime, with the deadlines of the port.
-    pub fn client(&self, runtime: &Advertised) -> Client {
+    pub fn client(&self, runtime: &AdvertisedRuntime) -> Client {
         Client::with_deadlines(self.endpoint(runtime), self.deadlines)
     }
 
     /// Resumes every waiting runtime. A running runtime ignores the command. Call this method before closing the port,
     /// because a suspended runtime waits for its port indefinitely. Returns the failures.
-    pub async fn resume_all(&self) -> Vec<(Advertised, Error)> {
+    pub async fn resume_all(&self) -> Vec<(AdvertisedRuntime, Error)> {
         let resuming = self.waiting().into_iter().map(|runtime| {
             let client = self.client(&runtime);
             tokio::spawn(async move { client.resume_runtime().await.map_err(|error| (runtime, error)) })
         });
-        // The commands run concurrently, so the total time is that of the slowest command.
+        // The commands run concurrently, so the total time is the time of the slowest command.
         let resuming: Vec<_> = resuming.collect();
         let mut failed = Vec::new();
         for task in resuming {

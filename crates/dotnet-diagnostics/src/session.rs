@@ -12,10 +12,10 @@ use tokio::task::{JoinHandle, unconstrained};
 use tokio::time::{Instant, Sleep, sleep_until, timeout_at};
 
 use crate::deadlines::Deadlines;
-use crate::endpoint::{Connected, Endpoint};
+use crate::endpoint::{CommandConnection, Endpoint};
 use crate::error::{Error, Peer, Stage};
 use crate::exchange::stop_tracing;
-use crate::guard::Held;
+use crate::guard::GuardedStream;
 use crate::message::{CollectVersion, Command, Compromise};
 
 /// A running event session. Its stream is in nettrace format, from the first byte (`Nettrace`).
@@ -23,9 +23,9 @@ use crate::message::{CollectVersion, Command, Compromise};
 /// # Reading and stopping in one task
 ///
 /// The runtime responds to StopTracing only after it has written the last byte of the stream. A program that waits for
-/// the response without reading waits forever. [`request_stop`](Self::request_stop) therefore returns immediately and
-/// runs the command in a separate task. The caller continues to call [`read`](Self::read) until it returns 0 or the
-/// deadline passes:
+/// the response without reading the stream waits indefinitely. [`request_stop`](Self::request_stop) therefore returns
+/// immediately and runs the command in a separate task. The caller continues to call [`read`](Self::read) until it
+/// returns 0 or the deadline passes:
 ///
 /// ```no_run
 /// # async fn example(client: dotnet_diagnostics::Client, mut quit: tokio::sync::oneshot::Receiver<()>)
@@ -52,8 +52,8 @@ use crate::message::{CollectVersion, Command, Compromise};
 /// # fn decode(_: &[u8]) {}
 /// ```
 ///
-/// Read promptly: unread events wait in the target's memory, up to the session's buffer size; beyond it, new events are
-/// dropped.
+/// Read promptly: unread events wait in the target's memory, up to the session's buffer size; when the buffer is full,
+/// new events are dropped.
 ///
 /// # Two ways to read
 ///
@@ -62,16 +62,16 @@ use crate::message::{CollectVersion, Command, Compromise};
 ///
 /// # Dropping
 ///
-/// A session that is dropped before its end is stopped in the background, if it is dropped inside a tokio runtime.
-/// Otherwise, a .NET runtime that has no events to write would not notice the closed connection.
+/// A session that is dropped inside a tokio runtime before its end is stopped in the background. Without this stop, a
+/// .NET runtime that has no events to write would not notice the closed connection.
 #[derive(Debug)]
 pub struct Session {
     id: u64,
     version: CollectVersion,
     compromises: Vec<Compromise>,
-    connected: Connected,
-    /// Handle of the guard, if there is one.
-    held: Option<Box<dyn Held>>,
+    connected: CommandConnection,
+    /// Handle of the guard for the stream; `None` if the client has no guard.
+    held: Option<Box<dyn GuardedStream>>,
     endpoint: Endpoint,
     deadlines: Deadlines,
     /// Wakes the reader at the deadline of the stop.
@@ -93,8 +93,8 @@ impl Session {
         id: u64,
         version: CollectVersion,
         compromises: Vec<Compromise>,
-        connected: Connected,
-        held: Option<Box<dyn Held>>,
+        connected: CommandConnection,
+        held: Option<Box<dyn GuardedStream>>,
         endpoint: Endpoint,
         deadlines: Deadlines,
     ) -> Self {
@@ -138,11 +138,11 @@ impl Session {
         self.held.as_ref().is_some_and(|held| held.was_closed())
     }
 
-    /// Moves the session to the current tokio runtime, which then waits for its bytes. It can differ from the tokio
-    /// runtime of the client.
+    /// Moves the session to the current tokio runtime, which can differ from the tokio runtime of the client.
+    /// Afterwards, the current tokio runtime waits for the bytes of the session.
     ///
     /// # Errors
-    /// Returns an error if the system has no file descriptor left.
+    /// Returns [`Error::Io`] if no file descriptor is available.
     ///
     /// # Panics
     /// Panics outside a tokio runtime with I/O.
@@ -230,8 +230,8 @@ impl Session {
         timer.as_mut().poll(cx)
     }
 
-    /// Asks the runtime to stop the session, on a second connection and in a separate task. The caller must read
-    /// the stream to its end at the same time. Further calls have no effect.
+    /// Requests the end of the session, on a second connection and in a separate task. The caller must read the stream
+    /// to its end at the same time. Further calls have no effect.
     ///
     /// # Panics
     /// Panics outside a tokio runtime.
@@ -254,7 +254,8 @@ impl Session {
     /// See [`read`](Self::read). The bytes before an error were passed to `sink`.
     pub async fn drain(&mut self, mut sink: impl FnMut(&[u8])) -> Result<u64, Error> {
         self.request_stop();
-        // A host can stop hundreds of sessions at once, and each has few bytes left.
+        // The buffer is small because a host can stop hundreds of sessions at once, and each session has few bytes
+        // left.
         let mut buffer = vec![0; 8 << 10];
         let mut drained = 0;
         loop {

@@ -13,16 +13,16 @@ use tokio::net::UnixStream;
 use tokio::sync::Notify;
 use tokio::time::{Instant, timeout_at};
 
-use self::parked::{Inserted, Parked};
+use self::parked::{InsertOutcome, ParkedRuntimes};
 use crate::message::{Advertise, Cookie};
 
-/// Maximum number of runtimes per port.
+/// Maximum number of runtimes per port. Each runtime holds one connection, which takes a file descriptor.
 pub const MAX_RUNTIMES: usize = 4096;
 
-/// A runtime that connected for the first time.
+/// A runtime that has connected to a reverse port.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
-pub struct Advertised {
+pub struct AdvertisedRuntime {
     /// Identity of the runtime, which is the same for all its connections.
     pub cookie: Cookie,
     /// Process id in the runtime's own pid namespace, as reported by the runtime.
@@ -41,9 +41,9 @@ pub(crate) struct Waiting {
 
 #[derive(Debug, Default)]
 struct WaitingRuntimes {
-    parked: Parked,
-    /// First connections that [`Waiting::next_new`] has not returned yet.
-    arrived: VecDeque<Advertised>,
+    parked: ParkedRuntimes,
+    /// New runtimes that [`Waiting::next_new`] has not returned yet.
+    arrived: VecDeque<AdvertisedRuntime>,
 }
 
 /// The connections of one runtime.
@@ -74,14 +74,14 @@ impl Waiting {
             .ok()
             .and_then(|peer| peer.pid())
             .and_then(|pid| u32::try_from(pid).ok());
-        let advertised = Advertised {
+        let advertised = AdvertisedRuntime {
             cookie: advertise.cookie,
             ns_pid: advertise.pid,
             pid: pid.filter(|&pid| pid != 0),
         };
         let mut state = self.state();
-        if state.parked.insert(advertised, stream) == Inserted::First {
-            // The limit is the same as for parked connections: a runtime that was removed there need not be returned.
+        if state.parked.insert(advertised, stream) == InsertOutcome::First {
+            // The limit is the same as for parked runtimes: a runtime that is no longer parked need not be returned.
             if state.arrived.len() >= MAX_RUNTIMES {
                 state.arrived.pop_front();
             }
@@ -92,7 +92,7 @@ impl Waiting {
     }
 
     /// Waits for the next new runtime. This method is cancel safe.
-    pub(crate) async fn next_new(&self) -> Advertised {
+    pub(crate) async fn next_new(&self) -> AdvertisedRuntime {
         loop {
             let changed = self.changed.notified();
             tokio::pin!(changed);
@@ -106,7 +106,7 @@ impl Waiting {
     }
 
     /// Returns the runtimes whose connection is currently waiting.
-    pub(crate) fn alive(&self) -> Vec<Advertised> {
+    pub(crate) fn alive(&self) -> Vec<AdvertisedRuntime> {
         self.state().parked.alive()
     }
 
@@ -129,7 +129,8 @@ impl WaitingRuntime {
         self.all.path()
     }
 
-    /// Returns the waiting connection of the runtime, or its next connection.
+    /// Returns the waiting connection of the runtime, or waits for its next connection. Returns `None` if the deadline
+    /// passes.
     pub(crate) async fn take(&self, deadline: Instant) -> Option<UnixStream> {
         loop {
             let changed = self.all.changed.notified();

@@ -24,7 +24,7 @@ use tokio::sync::{mpsc, oneshot};
 
 /// Short deadline for tests of unresponsive peers. No other behaviour depends on it.
 const SHORT: Duration = Duration::from_millis(50);
-/// Timeout for tests that would otherwise wait forever.
+/// Timeout for tests that would otherwise wait indefinitely.
 const LONG: Duration = Duration::from_secs(10);
 
 /// Payload with the id of the session.
@@ -139,7 +139,7 @@ async fn invalid_response_has_specific_error() {
     assert!(matches!(error(vec![]).await, Error::Closed { received: 0, .. }));
 }
 
-/// Scenario: the runtime refuses a command for another reason than an unknown command.
+/// Scenario: the runtime refuses a command for a reason other than an unknown command.
 /// Guarantee: no older variant is tried, and the runtime's error is returned.
 #[tokio::test]
 async fn refusal_is_final() {
@@ -161,9 +161,9 @@ async fn refusal_is_final() {
     assert_eq!(error.reason(), Reason::Rejected);
 }
 
-/// Scenario: a runtime accepts and never responds, stops in the middle of its response, or does not accept until its
-/// queue is full.
-/// Guarantee: the error is `Silent` with the stage at which it happened.
+/// Scenario: a runtime accepts and never responds, stops in the middle of its response, or accepts no connection while
+/// its queue is full.
+/// Guarantee: the error is `Silent` with the stage at which the runtime did not respond.
 #[tokio::test]
 async fn unresponsive_runtime_is_reported_with_stage() {
     let fake = Fake::start(|_| Reaction::Hang(vec![]));
@@ -192,7 +192,7 @@ async fn unresponsive_runtime_is_reported_with_stage() {
 }
 
 /// Scenario: the path does not exist, is a file, a stale socket, or a socket on which an unexpected process listens.
-/// Guarantee: each has a specific error with a specific reason.
+/// Guarantee: each of these paths has a specific error.
 #[tokio::test]
 async fn obstacle_has_specific_error() {
     let directory = tempfile::tempdir().unwrap();
@@ -240,7 +240,7 @@ async fn long_path_is_reachable() {
 }
 
 /// Scenario: an environment arrives in two chunks, and another is shorter than announced.
-/// Guarantee: the first environment is read, and the second is a closed connection.
+/// Guarantee: the first environment is read, and the second call returns an error for a closed connection.
 #[tokio::test]
 async fn environment_is_read_after_its_response() {
     let variables: Vec<_> = (0..5000)
@@ -257,9 +257,10 @@ async fn environment_is_read_after_its_response() {
     assert!(matches!(fake.client().environment().await, Err(Error::Closed { .. })));
 }
 
-/// Scenario: sessions are started on runtimes of several versions.
+/// Scenario: sessions are started on runtimes of several versions, and with keywords that induce collections.
 /// Guarantee: the newest required variant is tried first, older variants follow after a refusal, and lost settings are
-/// listed.
+/// listed. The next session uses the supported variant immediately. A session that would induce collections is refused
+/// without a command.
 #[tokio::test]
 async fn session_falls_back_to_older_variant() {
     let runtime = |newest: CollectVersion| {

@@ -17,7 +17,7 @@ use dotnet_diagnostics::{Endpoint, Error};
 
 const CORECLR: &str =
     "7f00-7f01 r-xp 00000000 08:01 9  /usr/share/dotnet/shared/Microsoft.NETCore.App/8.0.1/libcoreclr.so\n";
-/// One minute after boot, in clock ticks. The synthetic uptime is one hour.
+/// Start time of the synthetic processes: one minute after boot, in clock ticks. The synthetic uptime is one hour.
 const STARTED: u64 = 6000;
 
 /// A synthetic host: `/proc`, and a directory for sockets.
@@ -132,7 +132,7 @@ impl Host {
         self.add(entry);
         let process = self.scan().inspect(entry.pid).unwrap();
         assert_eq!(process.socket, None, "{process:?}");
-        let error = Endpoint::of(&process).unwrap_err();
+        let error = Endpoint::for_process(&process).unwrap_err();
         let obstacle = process.obstacle.unwrap();
         assert_eq!(error.obstacle(), obstacle);
         obstacle.reason
@@ -140,8 +140,10 @@ impl Host {
 }
 
 /// Scenario: a host has a .NET process, other processes, a kernel thread, an exited process, and a process that
-/// vanishes while it is read; next to the socket there are older sockets with the same pid, and a dsrouter socket.
-/// Guarantee: exactly the .NET process is listed, with the socket of its start time.
+/// vanishes while it is read; next to the socket there are sockets with the same pid and other start times, and a
+/// dsrouter socket.
+/// Guarantee: exactly the .NET process is listed, with the socket of its start time. The sockets with other start times
+/// are stale.
 #[test]
 fn socket_with_start_time_is_found() {
     let host = Host::new();
@@ -223,7 +225,8 @@ fn socket_inside_container_is_found() {
 
 /// Scenario: .NET processes have no socket: diagnostics are off, a socket of an earlier process remains, the file was
 /// deleted, TMPDIR is too long, the process just started, or the cause is unknown; one program does not use .NET.
-/// Guarantee: each process has its specific reason.
+/// Guarantee: each process has the reason for its missing socket, and all processes except for the program without .NET
+/// are listed.
 #[test]
 fn missing_socket_has_reason() {
     let host = Host::new();
@@ -262,7 +265,7 @@ fn missing_socket_has_reason() {
 }
 
 /// Scenario: a process is in another time namespace and therefore sees a different start time.
-/// Guarantee: its newest socket is found; the connection will verify the listener.
+/// Guarantee: the newest socket of the process is found. Connecting to this socket verifies the listener later.
 #[test]
 fn newest_socket_is_found_in_other_time_namespace() {
     let host = Host::new();
@@ -357,7 +360,7 @@ fn visible_cause_is_reported() {
 }
 
 /// Scenario: the environment of two processes cannot be read, and their TMPDIR is elsewhere; the kernel's table
-/// contains the path of the first process, which contains a blank; the second process does not listen.
+/// contains the path of the first socket, which contains a blank; the second process does not listen.
 /// Guarantee: the socket of the first process is found; the second process is listed with the searched locations and
 /// the missing permission.
 #[test]
@@ -381,13 +384,13 @@ fn socket_is_found_without_environment() {
         (path.clone(), None)
     );
 
-    // Without other evidence of .NET, the table counts as evidence.
+    // If there is no other evidence of .NET, a socket in the table counts as evidence.
     std::fs::write(host.path("proc/70/net/unix"), "").unwrap();
     std::fs::write(host.path("proc/70/maps"), "").unwrap();
     assert_eq!(host.scan().inspect(70).unwrap().evidence, None);
     std::fs::write(host.path("proc/70/net/unix"), line).unwrap();
     assert_eq!(host.scan().inspect(70).unwrap().socket.unwrap().host_path(), path);
-    // Nothing is readable, so .NET cannot be ruled out.
+    // Neither the environment nor the maps are readable, so .NET cannot be ruled out.
     std::fs::write(host.path("proc/70/net/unix"), "").unwrap();
     std::fs::remove_file(host.path("proc/70/maps")).unwrap();
     let unseen = host.scan().inspect(70).unwrap();
@@ -418,8 +421,9 @@ fn socket_is_found_without_environment() {
 /// Scenario: a directory configured by the operator contains sockets of three processes: a visible process whose own
 /// directory has no socket, an invisible process, and a visible process whose own directory has a socket; another
 /// runtime could not read its start time.
-/// Guarantee: the first socket is assigned to its process, and the listener will be verified; the second becomes an
-/// invisible process known only by its name; the third is not used; the last is found by its key 0.
+/// Guarantee: the first socket is assigned to its process. The second socket becomes an invisible process that is known
+/// only by the name of the socket. The configured socket of the third process is not used. The socket of the other
+/// runtime is found by its key 0.
 #[test]
 fn configured_socket_is_used() {
     let host = Host::new();
@@ -466,11 +470,10 @@ fn configured_socket_is_used() {
     assert_eq!(process.socket.unwrap().host_path(), at(&host.path("tmp"), 83, 0));
 }
 
-/// Scenario: gcwatch and a program in a container of its own share a directory of sockets and no pid namespace; both
-/// have pid 1 and started in the same hundredth of a second. Another process that has such a name in our `/proc` is
-/// there, too.
-/// Guarantee: the socket is the program's, a process that is not visible, and not gcwatch's own; the other process
-/// keeps its socket.
+/// Scenario: gcwatch and a program in another container share a directory of sockets but no pid namespace; both have
+/// pid 1 and started in the same hundredth of a second. Another process in gcwatch's `/proc` also has such a name.
+/// Guarantee: the socket is assigned to the program, an invisible process, and not to gcwatch; the other process keeps
+/// its socket.
 #[test]
 fn socket_with_our_own_name_is_of_another_process() {
     let host = Host::new();
@@ -495,10 +498,10 @@ fn socket_with_our_own_name_is_of_another_process() {
     assert_eq!(named.iter().map(|process| process.pid).collect::<Vec<_>>(), [1]);
 }
 
-/// Scenario: processes whose socket is in `XDG_RUNTIME_DIR`: absolute, relative, and a link that leads there; one has
-/// a socket in its `TMPDIR`, too.
+/// Scenario: the sockets of processes are in the directory that `XDG_RUNTIME_DIR` names with an absolute path, with a
+/// relative path, or through a link; one process also has a socket in its `TMPDIR`.
 /// Guarantee: the socket is found in the absolute directory, also through the link; `TMPDIR` comes first; a relative
-/// directory is not searched, and the verdict names the directories that were.
+/// directory is not searched, and the obstacle names the searched directories.
 #[test]
 fn runtime_directory_is_searched() {
     let host = Host::new();
@@ -532,9 +535,9 @@ fn runtime_directory_is_searched() {
     assert!(obstacle.sentence().contains("and none in /run/user/5"), "{obstacle}");
 }
 
-/// Scenario: a process in its own root whose environment cannot be read; its socket is in `/run/user/UID` of that
-/// root.
-/// Guarantee: the socket is found there; a link in its place is not followed.
+/// Scenario: a process has its own root and an unreadable environment, and its socket is in `/run/user/UID` of this
+/// root. Another process has a link in place of its socket.
+/// Guarantee: the socket is found in this directory, and the link is not followed.
 #[test]
 fn users_directory_is_searched_in_the_root_of_the_process() {
     let host = Host::new();

@@ -128,7 +128,7 @@ async fn runtime_that_does_not_reconnect_is_silent() {
 }
 
 /// Scenario: connections send a different message, or no message.
-/// Guarantee: these connections are closed and not returned; a runtime that connects afterwards is returned.
+/// Guarantee: the foreign connections are closed and not returned; a runtime that connects afterwards is returned.
 #[tokio::test]
 async fn foreign_connection_is_closed() {
     let directory = tempfile::tempdir().unwrap();

@@ -1,5 +1,5 @@
-//! Decides whether a burst requested by an incident may start, and which of its results are kept. Pure: facts about the
-//! process and times are values.
+//! Decides whether a burst requested by an incident starts, and which results of the burst are kept. Pure: facts about
+//! the process and times are values.
 
 use std::cmp::Reverse;
 use std::time::Duration;
@@ -9,29 +9,30 @@ use clr_evidence::burst::Window;
 use clr_evidence::callers::Callers;
 use clr_evidence::name::{Name, type_name};
 use clr_evidence::threads::{Group, ThreadStacks};
-use gc_rules::incident::{
+use incidents::{
     Finding, FoundAllocations, FoundAmount, FoundCaller, FoundCallers, FoundCensus, FoundSite, FoundStack, FoundStacks,
-    FoundType, MOST_FOUND,
+    FoundType, MAX_FOUND,
 };
-use gc_rules::rule::Evidence;
+use rule_engine::rule::Evidence;
 
 use super::burst::{BUFFER_MB, MAX_PINNED_FOR_VERBOSE, Question, SAMPLES_SINCE};
 
-/// Maximum time for which an incident waits until a burst can start. Later, the problem may have ended.
-pub const PATIENCE: Duration = Duration::from_secs(60);
-/// Time for which a service has no burst after one that did not finish in time, because it delayed others.
+/// Maximum time for which an incident waits until a burst can start. After this time, the problem can have ended.
+pub const BURST_WAIT_TIMEOUT: Duration = Duration::from_secs(60);
+/// Time without bursts and dumps of a service after a burst or dump of the service that did not finish in time, because
+/// the late burst or dump delayed others.
 pub const AFTER_LATE: Duration = Duration::from_secs(60 * 60);
 /// Timeout for the end of an automatic burst. The names of a large program arrive within a few seconds.
-pub const END_WITHIN: Duration = Duration::from_secs(10);
+pub const END_TIMEOUT: Duration = Duration::from_secs(10);
 /// Share of its limit, in percent, at which a heap is no longer sampled.
 const FULL_PERCENT: u64 = 95;
 /// Maximum number of stack frames in an incident.
-const MOST_FRAMES: usize = 8;
+const MAX_FRAMES: usize = 8;
 
 /// Whether incidents request bursts, and their length.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct BurstOptions {
-    /// Whether incidents request bursts. If false, only users start them, with `gcwatch callers` and `gcwatch
+    /// Whether incidents request bursts. If false, only users start bursts, with `gcwatch callers` and `gcwatch
     /// allocations`.
     pub enabled: bool,
     /// Duration of a burst.
@@ -50,10 +51,10 @@ impl Default for BurstOptions {
     }
 }
 
-/// Facts about a process for which an incident requests evidence. A field is `None` if unknown.
+/// Facts about a process for which an incident requests evidence. An optional field is `None` if unknown.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Condition {
-    /// Whether its permanent session is read.
+    /// Whether gcwatch reads the permanent session of the process.
     pub is_attached: bool,
     /// Whether gcwatch has not yet read everything that the process has written.
     pub is_behind: bool,
@@ -69,7 +70,7 @@ pub struct Condition {
     pub container_limit: Option<u64>,
     /// Number of pinned objects in the last collection.
     pub pinned_objects: Option<u32>,
-    /// Bytes of objects and of free space between them after the last collection.
+    /// Bytes of objects, and of free space between objects, after the last collection.
     pub live: Option<u64>,
     /// Whether the process uses server GC.
     pub server: Option<bool>,
@@ -81,19 +82,20 @@ pub struct Condition {
 
 /// Other bursts and dumps.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct Others {
+pub struct OtherBursts {
     /// Whether a burst or dump is running on this host.
     pub is_one_running: bool,
-    /// Time since the start of the last one of this process.
+    /// Time since the start of the last burst or dump of this process; `None` before the first.
     pub of_process: Option<Duration>,
-    /// Time since the last one of the service that did not finish in time.
+    /// Time since the last burst or dump of the service that did not finish in time.
     pub late_of_service: Option<Duration>,
-    /// Whether gcwatch died during one of this process.
+    /// Whether gcwatch died during a burst or dump of this process.
     pub was_fatal: bool,
 }
 
-impl Others {
-    /// Returns the reason why there is no burst or dump for a long time. `what` is what gcwatch may have died in.
+impl OtherBursts {
+    /// Returns the reason why no burst or dump starts for a long time, or `None` if there is no such reason. `what`
+    /// names the operation in the reason.
     pub(super) fn forbid(&self, what: &str) -> Option<String> {
         if self.was_fatal {
             return Some(format!("gcwatch was killed during a {what} of this process"));
@@ -105,7 +107,8 @@ impl Others {
         ))
     }
 
-    /// Returns the reason to wait. `what` is what may be running.
+    /// Returns the reason to wait, or `None` if there is no such reason. `what` names the operation that can be
+    /// running.
     pub(super) fn delay(&self, condition: &Condition, what: &str) -> Option<String> {
         let reasons = [
             (
@@ -135,7 +138,7 @@ pub enum Decision {
 
 /// Decides whether a burst requested by an incident starts now. `evidence` is [callers](Evidence::Callers),
 /// [allocations](Evidence::Allocations) or [stacks](Evidence::Stacks).
-pub fn decide(evidence: Evidence, condition: &Condition, others: Others, options: &BurstOptions) -> Decision {
+pub fn decide(evidence: Evidence, condition: &Condition, others: OtherBursts, options: &BurstOptions) -> Decision {
     if let Some(why) = at_limit(condition) {
         return Decision::Never(why);
     }
@@ -159,7 +162,7 @@ pub fn decide(evidence: Evidence, condition: &Condition, others: Others, options
     }
 }
 
-/// Selects the session to request, by its cost.
+/// Selects the session to request. The error is the reason why the cost of the session is too high or unknown.
 fn question(evidence: Evidence, condition: &Condition) -> Result<Question, String> {
     match (evidence, condition.major, condition.pinned_objects) {
         (Evidence::Allocations, Some(major), _) if major >= SAMPLES_SINCE => Ok(Question::Allocations),
@@ -177,7 +180,7 @@ fn question(evidence: Evidence, condition: &Condition) -> Result<Question, Strin
     }
 }
 
-/// Returns the reason why a process has no memory for a burst.
+/// Returns the reason why a process has no memory for a burst, or `None` if no limit is known to be near.
 fn at_limit(condition: &Condition) -> Option<String> {
     let mib = |bytes: u64| bytes >> 20;
     let heap = condition.heap.zip(condition.heap_limit);
@@ -209,7 +212,7 @@ pub(super) fn minutes(time: Duration) -> String {
     }
 }
 
-/// Returns a finding without a burst, with the reason.
+/// Returns a finding that contains only the reason why no burst or dump was made.
 pub fn none(evidence: Evidence, because: String) -> Finding {
     match evidence {
         Evidence::Allocations => Finding::Allocations(FoundAllocations::none(because)),
@@ -221,7 +224,7 @@ pub fn none(evidence: Evidence, because: String) -> Finding {
 
 /// Converts the callers of a burst to the finding of an incident.
 pub fn callers(callers: &Callers, window: Window) -> Finding {
-    let found = callers.callers.iter().take(MOST_FOUND).map(|caller| FoundCaller {
+    let found = callers.callers.iter().take(MAX_FOUND).map(|caller| FoundCaller {
         api: caller.api.map(str::to_owned),
         site: text(caller.site.as_ref()),
         called_by: text(caller.called_by.as_ref()),
@@ -246,11 +249,11 @@ pub fn callers(callers: &Callers, window: Window) -> Finding {
 
 /// Converts the allocations of a burst to the finding of an incident.
 pub fn allocations(allocations: &Allocations, window: Window) -> Finding {
-    let types = allocations.types.iter().take(MOST_FOUND).map(|one| FoundType {
+    let types = allocations.types.iter().take(MAX_FOUND).map(|one| FoundType {
         r#type: one.name.clone(),
         amount: amount(&one.amount),
     });
-    let sites = allocations.sites.iter().take(MOST_FOUND).map(|one| FoundSite {
+    let sites = allocations.sites.iter().take(MAX_FOUND).map(|one| FoundSite {
         site: text(one.site.as_ref()),
         called_by: text(one.called_by.as_ref()),
         r#type: one.r#type.as_deref().map(type_name),
@@ -283,7 +286,7 @@ pub fn stacks(threads: &ThreadStacks, window: Window) -> Finding {
     );
     groups.sort_by_key(|group| Reverse((finalizers(group), ran(group), group.threads.len())));
     let knows = usize::from(groups.first().is_some_and(|group| finalizers(group)));
-    let found = groups.into_iter().take(MOST_FOUND + knows).map(|group| FoundStack {
+    let found = groups.into_iter().take(MAX_FOUND + knows).map(|group| FoundStack {
         threads: group.threads.len() as u64,
         finalizer: group.finalizer,
         site: text(group.site.as_ref()),
@@ -313,7 +316,7 @@ fn amount(amount: &Amount) -> FoundAmount {
 }
 
 fn frames(frames: &[Name]) -> Vec<String> {
-    frames.iter().take(MOST_FRAMES).map(Name::to_string).collect()
+    frames.iter().take(MAX_FRAMES).map(Name::to_string).collect()
 }
 
 fn text(name: Option<&Name>) -> Option<String> {
@@ -339,7 +342,7 @@ mod tests {
         }
     }
 
-    fn on(evidence: Evidence, condition: &Condition, others: Others) -> Decision {
+    fn on(evidence: Evidence, condition: &Condition, others: OtherBursts) -> Decision {
         decide(evidence, condition, others, &BurstOptions::default())
     }
 
@@ -350,12 +353,13 @@ mod tests {
         }
     }
 
-    /// Scenario: healthy processes of .NET 8 and 10 are just below every limit, and no other burst runs.
+    /// Scenario: healthy processes of .NET 8, 9 and 10 are just below every limit. Another process is attached, but its
+    /// version and limits are unknown. No other burst runs.
     /// Guarantee: a burst starts, with random sampling if the runtime supports it, and never with an unlimited number
     /// of pins.
     #[test]
     fn healthy_process_is_sampled() {
-        let start = |evidence, major| on(evidence, &well(major), Others::default());
+        let start = |evidence, major| on(evidence, &well(major), OtherBursts::default());
         assert_eq!(start(Evidence::Callers, 8), Decision::Start(Question::Callers));
         assert_eq!(start(Evidence::Allocations, 10), Decision::Start(Question::Allocations));
         let ticks = Question::Ticks { any_pins: false };
@@ -364,7 +368,7 @@ mod tests {
             is_attached: true,
             ..Condition::default()
         };
-        let callers = on(Evidence::Callers, &unknown, Others::default());
+        let callers = on(Evidence::Callers, &unknown, OtherBursts::default());
         assert_eq!(callers, Decision::Start(Question::Callers));
     }
 
@@ -374,24 +378,24 @@ mod tests {
     fn process_at_limit_is_not_sampled() {
         let mut full = well(10);
         full.heap = Some(95 * MIB);
-        let why = reason(on(Evidence::Callers, &full, Others::default()));
+        let why = reason(on(Evidence::Callers, &full, OtherBursts::default()));
         assert_eq!(why, "the heap is at its limit (95 of 100 MiB)");
         let mut full = well(10);
         full.container = Some(100 * MIB + 1);
-        let why = reason(on(Evidence::Allocations, &full, Others::default()));
+        let why = reason(on(Evidence::Allocations, &full, OtherBursts::default()));
         assert!(
             why.starts_with("the container is at its limit (100 of 132 MiB"),
             "{why}"
         );
     }
 
-    /// Scenario: a second burst of a process is requested just before and after half an hour.
+    /// Scenario: a second burst of a process is requested just before and after 30 minutes.
     /// Guarantee: only the later burst starts.
     #[test]
     fn process_is_sampled_once_per_interval() {
-        let after = |seconds| Others {
+        let after = |seconds| OtherBursts {
             of_process: Some(Duration::from_secs(seconds)),
-            ..Others::default()
+            ..OtherBursts::default()
         };
         let why = reason(on(Evidence::Callers, &well(8), after(1799)));
         assert!(why.contains("29 min ago, and does so at most once in 30 min"), "{why}");
@@ -403,20 +407,21 @@ mod tests {
 
     /// Scenario: the last burst of a service did not finish in time, just less than an hour ago and an hour ago;
     /// gcwatch died during a burst of the process.
-    /// Guarantee: no burst starts within the hour, and never again for the process in which gcwatch died.
+    /// Guarantee: no burst of the service starts within the hour, and no burst starts for the process during whose
+    /// burst gcwatch died.
     #[test]
     fn late_or_fatal_burst_prevents_next() {
-        let late = |seconds| Others {
+        let late = |seconds| OtherBursts {
             late_of_service: Some(Duration::from_secs(seconds)),
-            ..Others::default()
+            ..OtherBursts::default()
         };
         let why = reason(on(Evidence::Callers, &well(8), late(3599)));
         assert!(why.contains("59 min ago, did not finish in time"), "{why}");
         let later = on(Evidence::Callers, &well(8), late(3600));
         assert_eq!(later, Decision::Start(Question::Callers));
-        let fatal = Others {
+        let fatal = OtherBursts {
             was_fatal: true,
-            ..Others::default()
+            ..OtherBursts::default()
         };
         let why = reason(on(Evidence::Callers, &well(8), fatal));
         assert!(why.contains("gcwatch was killed"), "{why}");
@@ -434,9 +439,9 @@ mod tests {
         ] {
             let mut condition = well(8);
             (condition.major, condition.pinned_objects) = (major, pinned);
-            let why = reason(on(Evidence::Allocations, &condition, Others::default()));
+            let why = reason(on(Evidence::Allocations, &condition, OtherBursts::default()));
             assert!(why.contains(text), "{why}");
-            let callers = on(Evidence::Callers, &condition, Others::default());
+            let callers = on(Evidence::Callers, &condition, OtherBursts::default());
             assert_eq!(callers, Decision::Start(Question::Callers));
         }
     }
@@ -449,13 +454,13 @@ mod tests {
         behind.is_behind = true;
         let mut detached = well(10);
         detached.is_attached = false;
-        let running = Others {
+        let running = OtherBursts {
             is_one_running: true,
-            ..Others::default()
+            ..OtherBursts::default()
         };
         for (condition, others) in [
-            (behind, Others::default()),
-            (detached, Others::default()),
+            (behind, OtherBursts::default()),
+            (detached, OtherBursts::default()),
             (well(10), running),
         ] {
             assert!(matches!(on(Evidence::Callers, &condition, others), Decision::Wait(_)));

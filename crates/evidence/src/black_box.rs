@@ -1,5 +1,5 @@
-//! Recordings of incidents: the time before them and [`FOLLOWS`] after them, as files that `gcwatch analyze`, PerfView
-//! and TraceEvent open.
+//! Recordings of incidents: the time before the start of an incident, and [`FOLLOWS`] after the start, as files that
+//! `gcwatch analyze`, PerfView and TraceEvent open.
 //!
 //! ```text
 //! pipeline: an incident starts, a process died -> Order, never waits -> writer, a dedicated thread:
@@ -22,12 +22,12 @@ use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::time::{Duration, Instant};
 
 use base::time::Moment;
-use gc_rules::incident::{Recordings, Share};
+use incidents::{QuotaOwner, Recordings};
 
 use base::run_key::RunKey;
 use targets::BlackBoxes;
 
-use begun::Begun;
+use begun::RecordingRegistry;
 use files::Files;
 use writer::Writer;
 
@@ -35,16 +35,17 @@ use writer::Writer;
 pub const FOLLOWS: Duration = Duration::from_secs(10);
 
 /// Maximum number of orders that wait for the writer.
-const MOST_ORDERS: usize = 1024;
+const MAX_ORDERS: usize = 1024;
 
 /// Whether incidents are recorded, and how many recordings are kept.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct BlackBoxOptions {
     /// Whether incidents are recorded. If false, no stream is kept in memory or written.
     pub enabled: bool,
-    /// Maximum number of files. Beyond it, the owner with most files loses its oldest one.
+    /// Maximum number of files. If there are more files, the owner with the most files loses its oldest file.
     pub max_files: usize,
-    /// Maximum number of bytes of all files, with the same rule.
+    /// Maximum size of all files, in bytes. If the files are larger, the owner with the largest files loses its oldest
+    /// file.
     pub max_bytes: u64,
 }
 
@@ -63,21 +64,22 @@ impl Default for BlackBoxOptions {
 enum Order {
     /// An incident of the run started: write a recording with this id.
     Incident(RunKey, Arc<str>),
-    /// The process of that tenant and service exited, so its stream has ended.
-    Ended(RunKey, Share),
-    /// The process was killed, or exited while its memory was exhausted, at this time.
+    /// The process of the run exited, so its stream has ended. The owner consists of its tenant and service.
+    Ended(RunKey, QuotaOwner),
+    /// The process was killed, or exited while its memory was exhausted, at this time: write the rest of its stream as
+    /// a recording with this id.
     Died(RunKey, Moment, Arc<str>),
     /// Complete open recordings, and stop.
     Stop(SyncSender<()>),
 }
 
-/// Records incidents. No method waits for a disk, except [`Self::stop`], which has a deadline.
+/// A recorder of incidents. No method waits for a disk, except [`Self::stop`], which has a deadline.
 #[derive(Debug, Clone)]
 pub struct BlackBox {
     boxes: Arc<BlackBoxes>,
     orders: SyncSender<Order>,
     files: Arc<Files>,
-    recordings: Arc<Begun>,
+    recordings: Arc<RecordingRegistry>,
 }
 
 impl BlackBox {
@@ -86,12 +88,12 @@ impl BlackBox {
     ///
     /// # Errors
     ///
-    /// Returns an error if the directory cannot be created, or no thread can be started.
+    /// Returns an error if the directory cannot be used, no memory for zstd is available, or no thread can be started.
     pub fn open(state: &Path, options: &BlackBoxOptions) -> std::io::Result<Self> {
         let files = Arc::new(Files::open(state, options)?);
         let boxes = BlackBoxes::new().ok_or_else(|| std::io::Error::other("no memory for zstd"))?;
-        let (orders, receiver) = sync_channel(MOST_ORDERS);
-        let recordings = Arc::new(Begun::default());
+        let (orders, receiver) = sync_channel(MAX_ORDERS);
+        let recordings = Arc::new(RecordingRegistry::default());
         let writer = Writer::new(Arc::clone(&boxes), Arc::clone(&files), Arc::clone(&recordings));
         std::thread::Builder::new()
             .name("black-box".to_owned())
@@ -109,7 +111,7 @@ impl BlackBox {
         Arc::clone(&self.boxes)
     }
 
-    /// Returns the recent recordings, which a caller must consult before it has an incident recorded.
+    /// Returns the recent recordings. A caller must register a recording there before it calls [`Self::incident`].
     pub fn recordings(&self) -> Arc<dyn Recordings> {
         self.recordings.clone()
     }
@@ -118,26 +120,28 @@ impl BlackBox {
         &self.files
     }
 
-    /// Records an incident of the run that has started. Further calls with the same id have no effect.
+    /// Requests a recording of an incident of the run that has just started. Further calls with the same id have no
+    /// effect.
     pub fn incident(&self, run: RunKey, id: &Arc<str>) {
         if !self.order(Order::Incident(run, Arc::clone(id))) {
             self.recordings.forget(id);
         }
     }
 
-    /// Reports that the process of that tenant and service has exited.
-    pub fn ended(&self, run: RunKey, share: Share) {
+    /// Reports that the process of a run has exited. `share` is its tenant and service.
+    pub fn ended(&self, run: RunKey, share: QuotaOwner) {
         self.order(Order::Ended(run, share));
     }
 
-    /// Reports that the exited process was killed for memory, or exited while its memory was exhausted. The rest of its
-    /// stream is written unless an incident was recorded up to its end, or another death of its service was recorded
-    /// within ten minutes. Further calls have no effect.
+    /// Reports that the exited process of a run was killed for memory, or exited while its memory was exhausted. The
+    /// rest of its stream is written unless an incident was recorded up to its end, or another death of its service was
+    /// recorded within ten minutes. Further calls have no effect.
     pub fn died(&self, run: RunKey, at: Moment, id: Arc<str>) {
         self.order(Order::Died(run, at, id));
     }
 
-    /// Completes open recordings within a time. The next instance finds incomplete ones.
+    /// Completes open recordings. Blocks the calling thread for at most the given time. The next instance finds
+    /// recordings that are still incomplete.
     pub fn stop(&self, within: Duration) {
         let (done, is_done) = sync_channel(1);
         if self.orders.try_send(Order::Stop(done)).is_ok() {
@@ -145,7 +149,7 @@ impl BlackBox {
         }
     }
 
-    /// Sends an order. Returns whether it was accepted.
+    /// Sends an order. Returns whether the order was accepted.
     fn order(&self, order: Order) -> bool {
         let is_taken = self.orders.try_send(order).is_ok();
         if !is_taken {

@@ -20,7 +20,7 @@ pub const MAX_PINNED_FOR_VERBOSE: u32 = 10_000;
 /// First major version of .NET that samples allocations randomly.
 pub const SAMPLES_SINCE: u32 = 10;
 
-/// Maximum size of the target's event buffers, in megabytes. Most of it is used by the rundown: 4 MB for 11,000
+/// Maximum size of the target's event buffers, in megabytes. The rundown uses most of the buffers: 4 MB for 11,000
 /// methods.
 pub const BUFFER_MB: u32 = 32;
 /// Keywords for modules, JIT-compiled and precompiled methods, which suffice for names and for the owner of the code.
@@ -33,13 +33,13 @@ const VERBOSE: u32 = 5;
 const CALLER_EVENTS: [u32; 8] = [1, 2, 3, 4, 7, 8, 9, 35];
 /// Time to read after the end. The runtime writes its events every 100 ms, and collections that were requested just
 /// before the end can finish.
-const LAST_WITHIN: Duration = Duration::from_millis(200);
+const LAST_TIMEOUT: Duration = Duration::from_millis(200);
 /// Timeout for the healing session, which normally takes less than 0.1 s.
-const HEAL_WITHIN: Duration = Duration::from_secs(3);
+const HEAL_TIMEOUT: Duration = Duration::from_secs(3);
 /// Number of attempts to heal.
 const HEAL_TRIES: u32 = 3;
 /// Maximum time for a session to end whose stream is no longer needed.
-const END_WITHIN: Duration = Duration::from_secs(3);
+const END_TIMEOUT: Duration = Duration::from_secs(3);
 const READ_BYTES: usize = 64 << 10;
 
 /// The question that a burst answers.
@@ -80,7 +80,7 @@ pub enum StoppedBy {
 
 /// The outcome of a burst.
 #[derive(Debug)]
-pub struct Done {
+pub struct BurstOutcome {
     /// Results of the burst.
     pub burst: Burst,
     /// Reason why the burst ended.
@@ -89,9 +89,9 @@ pub struct Done {
     pub compromises: Vec<Compromise>,
     /// Time from the stop request to the end of the stream, which contains the rundown.
     pub stop_took: Duration,
-    /// Reason why the stream was not read to its end, as a sentence.
+    /// Reason why the stream was not read to its end, as a sentence; `None` if the stream is complete.
     pub cut: Option<String>,
-    /// Reason why a living process could not be healed, as a sentence.
+    /// Reason why a living process could not be healed, as a sentence; `None` if the process was healed or has exited.
     pub not_healed: Option<String>,
 }
 
@@ -119,7 +119,7 @@ impl Question {
         }
     }
 
-    /// Returns why the burst can end early, if it can.
+    /// Returns the reason why the burst can end early, or `None` if the burst must continue.
     fn is_answered(self, burst: &Burst) -> Option<StoppedBy> {
         if let Self::Ticks { any_pins: false } = self
             && burst
@@ -132,9 +132,10 @@ impl Question {
     }
 }
 
-/// Runs a burst. It ends after `time`, with enough samples, or when `stop` completes; a second `stop` abandons the
-/// names. `keep` receives the bytes of the stream. The session is always stopped and the process healed, so the future
-/// must be driven to completion.
+/// Runs a burst, which ends after `time`, with enough samples or too many pinned objects, when the process exits, or
+/// when `stop` completes. Afterwards, `stop` is called again; if it completes, the names of methods are abandoned.
+/// `keep` receives the bytes of the stream. The session is always stopped and the process healed, so the future must be
+/// driven to completion.
 ///
 /// # Errors
 ///
@@ -145,17 +146,17 @@ pub async fn run<S: Future<Output = ()>>(
     time: Duration,
     mut stop: impl FnMut() -> S,
     mut keep: impl FnMut(&[u8]),
-) -> Result<Done, Error> {
+) -> Result<BurstOutcome, Error> {
     let begun = client.collect_tracing(&question.session()).await;
     let mut session = match begun {
         Ok(session) => session,
         Err(error) => {
-            // The command may have been executed anyway.
+            // The process can have executed the command despite the error.
             let _gone = heal(client).await;
             return Err(error);
         }
     };
-    let mut done = Done {
+    let mut done = BurstOutcome {
         burst: Burst::new(Origin::Live),
         stopped_by: StoppedBy::Time,
         compromises: session.compromises().to_vec(),
@@ -198,7 +199,7 @@ pub async fn run<S: Future<Output = ()>>(
     };
     done.stop_took = asked.elapsed();
     if let Err(problem) = drained {
-        let _ended = tokio::time::timeout(END_WITHIN, session.drain(|_| ())).await;
+        let _ended = tokio::time::timeout(END_TIMEOUT, session.drain(|_| ())).await;
         done.cut = Some(problem);
     }
     // A process that exits while the session stops no longer answers.
@@ -213,10 +214,10 @@ pub async fn run<S: Future<Output = ()>>(
 /// The buffer into which a stream is read, and the receiver of its bytes.
 type Pieces<'a> = (&'a mut [u8], &'a mut dyn FnMut(&[u8]));
 
-/// Reads until the burst must end.
+/// Reads until the burst must end, and sets the reason in `done`.
 async fn watch<S: Future<Output = ()>>(
     session: &mut Session,
-    done: &mut Done,
+    done: &mut BurstOutcome,
     (buffer, keep): Pieces<'_>,
     question: Question,
     time: Duration,
@@ -247,7 +248,7 @@ async fn watch<S: Future<Output = ()>>(
 
 /// Reads for a moment longer: events that occurred in time arrive, and collections that were requested in time finish.
 async fn linger(session: &mut Session, burst: &mut Burst, (buffer, keep): Pieces<'_>) -> Result<(), String> {
-    let until = Instant::now() + LAST_WITHIN;
+    let until = Instant::now() + LAST_TIMEOUT;
     loop {
         match tokio::time::timeout_at(until, session.read(buffer)).await {
             Err(_) | Ok(Ok(0)) => return Ok(()),
@@ -272,11 +273,11 @@ fn push(burst: &mut Burst, (buffer, keep): Pieces<'_>, read: usize) -> Result<()
     burst.push(bytes).map_err(|error| error.to_string())
 }
 
-/// Restores the process. The error is a sentence.
+/// Restores the process, with at most [`HEAL_TRIES`] attempts. The error is a sentence.
 pub(crate) async fn heal(client: &Client) -> Result<(), String> {
     let mut tries = 1;
     loop {
-        match client.recompute_levels(HEAL_WITHIN).await {
+        match client.recompute_levels(HEAL_TIMEOUT).await {
             // The socket existed a moment ago, so the process has exited.
             Ok(()) | Err(Error::NoSocket { .. } | Error::Refused { .. }) => return Ok(()),
             Err(error) if tries == HEAL_TRIES => return Err(error.to_string()),

@@ -9,33 +9,33 @@
 //!        history    dumps of its service; facts about the first dump of this incident
 //!   -> evidence::heap: session -> child (graph) -> survey                     first dump: `alone`, kept as `First`
 //!   -> decide again, `apart` later                                             second dump: `compared`
-//!   -> gc_rules::incident::FoundCensus: record, log, notifications, page
+//!   -> incidents::FoundCensus: record, log, notifications, page
 //! ```
 //!
 //! The collection of a dump is recognized as gcwatch's own: the pipeline is notified of its start and end.
 
 use std::time::Duration;
 
-use clr_heap::cost::{Forecast, Known, Seen, buffer_mb};
+use clr_heap::cost::{Forecast, PreviousDump, ProcessEstimate, buffer_mb};
 use clr_heap::diff::{Growth, diff};
 use clr_heap::survey::{PathRow, RootRow, Survey, TypeRow, root_shown};
-use gc_rules::incident::{FoundCensus, FoundHolder, FoundKept, FoundLiving, MOST_LIVING};
-use gc_rules::ledger::{Ledger, WORTH_SAYING};
+use incidents::{FoundCensus, FoundHolder, FoundKept, FoundLiving, MAX_LIVING};
+use rule_engine::ledger::{Ledger, WORTH_SAYING};
 
-use super::automatic::{Condition, Others, minutes, part};
+use super::automatic::{Condition, OtherBursts, minutes, part};
 
-/// Maximum time for which an incident waits until a dump can be taken. The cause of growth is known after a minute or
-/// two, and the growth continues.
-pub const PATIENCE: Duration = Duration::from_secs(5 * 60);
+/// Maximum time for which an incident waits until a dump can be taken. The cause of growth is known after one or two
+/// minutes, and the growth continues.
+pub const DUMP_WAIT_TIMEOUT: Duration = Duration::from_secs(5 * 60);
 /// Maximum number of types on a path in an incident.
-const MOST_STEPS: usize = 8;
+const MAX_STEPS: usize = 8;
 /// Maximum number of characters in a name. Longer names are truncated.
-const MOST_NAME: usize = 256;
+const MAX_NAME: usize = 256;
 
 /// Whether incidents request a census, and its limits.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct CensusOptions {
-    /// Whether incidents request heap dumps. If false, only users take them, with `gcwatch heap`.
+    /// Whether incidents request heap dumps. If false, only users take heap dumps, with `gcwatch heap`.
     pub enabled: bool,
     /// Interval between the first and the second dump.
     pub apart: Duration,
@@ -43,7 +43,7 @@ pub struct CensusOptions {
     pub every: Duration,
     /// Maximum forecast suspension of one dump.
     pub most_stop: Duration,
-    /// Number of times that the memory for the dump must be free.
+    /// Multiple of the memory for a dump that must be free.
     pub room: u32,
     /// Distance from a limit below which no dump is taken, in percent.
     pub headroom_percent: u32,
@@ -65,9 +65,9 @@ impl Default for CensusOptions {
 /// Earlier dumps.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct History {
-    /// The first dump of this incident: the time since its end, and its figures.
-    pub first: Option<(Duration, Seen)>,
-    /// Time since the start of the last census of the service.
+    /// The first dump of this incident: the time since its end, and its figures; `None` before the first dump.
+    pub first: Option<(Duration, PreviousDump)>,
+    /// Time since the start of the last census of the service; `None` before the first census.
     pub of_service: Option<Duration>,
 }
 
@@ -98,7 +98,7 @@ pub struct Plan {
 pub fn decide(
     account: Option<&Ledger>,
     condition: &Condition,
-    others: Others,
+    others: OtherBursts,
     history: &History,
     options: &CensusOptions,
 ) -> Decision {
@@ -128,10 +128,10 @@ pub fn decide(
     }
 }
 
-/// Returns a reason that does not pass soon by itself.
-fn never(condition: &Condition, others: Others, history: &History, options: &CensusOptions) -> Option<String> {
+/// Returns a reason that does not pass soon by itself, or `None` if there is no such reason.
+fn never(condition: &Condition, others: OtherBursts, history: &History, options: &CensusOptions) -> Option<String> {
     if condition.native_aot == Some(true) {
-        return Some("it was compiled with NativeAOT, whose runtime makes no heap dump".to_owned());
+        return Some("it was compiled with NativeAOT, whose runtime has no heap dumps".to_owned());
     }
     if let Some(why) = others.forbid("burst or dump") {
         return Some(why);
@@ -147,7 +147,7 @@ fn never(condition: &Condition, others: Others, history: &History, options: &Cen
     near(condition, options)
 }
 
-/// Returns the limit that the process has almost reached, as a clause.
+/// Returns the limit that the process has almost reached, as a clause; `None` if no known limit is near.
 fn near(condition: &Condition, options: &CensusOptions) -> Option<String> {
     let kinds = [
         ("heap", condition.heap, condition.heap_limit),
@@ -167,7 +167,8 @@ fn near(condition: &Condition, options: &CensusOptions) -> Option<String> {
     })
 }
 
-/// Checks that live objects grow. Old objects that no full collection has examined may be live; the dump examines them.
+/// Checks that live objects grow, and that no other kind of memory grows more. Old objects that no full collection has
+/// examined count as live, because the dump examines them. The error is the reason to wait.
 fn grows(account: Option<&Ledger>) -> Result<(), String> {
     let growth = account.map(|ledger| ledger.growth).unwrap_or_default();
     let objects = match (growth.live, growth.not_looked_at) {
@@ -199,9 +200,9 @@ fn grows(account: Option<&Ledger>) -> Result<(), String> {
     }
 }
 
-/// Returns the plan of a dump if its cost is within the limits.
+/// Returns the plan of a dump if its cost is within the limits, otherwise the reason against the dump.
 fn afford(live_bytes: u64, condition: &Condition, history: &History, options: &CensusOptions) -> Result<Plan, String> {
-    let known = Known {
+    let known = ProcessEstimate {
         live_bytes,
         server: condition.server,
         collects_twice: condition.major.is_none_or(|major| major < 10),
@@ -252,22 +253,22 @@ fn needs(forecast: &Forecast, live_bytes: u64, history: &History) -> u64 {
     }
 }
 
-/// The first dump of an incident, kept until the second one.
+/// The first dump of an incident, kept until the second dump.
 #[derive(Debug, Clone)]
 pub struct First {
     survey: Survey,
     /// Figures of the dump.
-    pub seen: Seen,
+    pub seen: PreviousDump,
 }
 
 impl First {
     /// Keeps the parts that a comparison needs. `live_bytes` is the number of live bytes known before the dump.
-    pub fn of(mut survey: Survey, live_bytes: u64) -> Self {
+    pub fn from_survey(mut survey: Survey, live_bytes: u64) -> Self {
         survey.shorten();
         survey.paths = Vec::new();
         survey.suspects = Vec::new();
         let longest = survey.heap.stopped_ns.iter().max().copied();
-        let seen = Seen {
+        let seen = PreviousDump {
             live_bytes,
             objects: survey.heap.objects,
             stop_ns: longest.and_then(|stop| u64::try_from(stop).ok()),
@@ -279,8 +280,8 @@ impl First {
 
 /// Returns the finding from the first dump: the types and roots that retain most.
 pub fn alone(survey: &Survey) -> FoundCensus {
-    let types = survey.types.iter().take(MOST_LIVING);
-    let roots = survey.roots.iter().take(MOST_LIVING);
+    let types = survey.types.iter().take(MAX_LIVING);
+    let roots = survey.roots.iter().take(MAX_LIVING);
     FoundCensus {
         types: types.map(|row| living(row, survey, None)).collect(),
         roots: roots.map(|row| holder(row, None)).collect(),
@@ -295,7 +296,7 @@ pub fn compared(first: &First, survey: &Survey, apart: Duration) -> FoundCensus 
     let types = growth.iter().filter(grew).filter_map(|one| {
         let name = one.r#type.as_deref()?;
         let of_name = survey.types.iter().filter(|row| row.r#type == name);
-        // If two nested types have the same name, select the one with enough objects.
+        // Two nested types can have the same name. The type with enough objects for the growth is selected.
         let row = of_name.max_by_key(|row| i64::try_from(row.objects).is_ok_and(|objects| objects >= one.objects))?;
         Some(living(row, survey, Some(one)))
     });
@@ -312,8 +313,8 @@ pub fn compared(first: &First, survey: &Survey, apart: Duration) -> FoundCensus 
         apart_s: Some(apart.as_secs()),
         stopped_ns,
         grown_bytes: Some(bytes(survey).saturating_sub(bytes(&first.survey))),
-        types: types.take(MOST_LIVING).collect(),
-        roots: roots.take(MOST_LIVING).collect(),
+        types: types.take(MAX_LIVING).collect(),
+        roots: roots.take(MAX_LIVING).collect(),
         ..found
     }
 }
@@ -327,7 +328,7 @@ fn head(survey: &Survey) -> FoundCensus {
         objects: Some(heap.objects),
         bytes: Some(heap.bytes),
         no_graph_because: heap.reason.clone(),
-        kept_by: survey.roots.iter().take(MOST_LIVING).map(kept).collect(),
+        kept_by: survey.roots.iter().take(MAX_LIVING).map(kept).collect(),
         ..FoundCensus::default()
     }
 }
@@ -350,7 +351,7 @@ fn living(row: &TypeRow, survey: &Survey, growth: Option<&Growth>) -> FoundLivin
 
 /// Returns the end of a long path, which is the most informative part.
 fn steps(way: &PathRow) -> Vec<String> {
-    let long = way.path.len().saturating_sub(MOST_STEPS);
+    let long = way.path.len().saturating_sub(MAX_STEPS);
     way.path.iter().skip(long).map(|name| short(name)).collect()
 }
 
@@ -373,10 +374,10 @@ fn kept(row: &RootRow) -> FoundKept {
 }
 
 fn short(name: &str) -> String {
-    if name.chars().count() <= MOST_NAME {
+    if name.chars().count() <= MAX_NAME {
         return name.to_owned();
     }
-    let mut short: String = name.chars().take(MOST_NAME - 3).collect();
+    let mut short: String = name.chars().take(MAX_NAME - 3).collect();
     short.push_str("...");
     short
 }
@@ -386,7 +387,7 @@ mod tests {
     use super::*;
     use clr_heap::reading::Holder;
     use clr_heap::survey::Heap;
-    use gc_rules::ledger::Growth as Lines;
+    use rule_engine::ledger::Growth as Lines;
 
     const MIB: u64 = 1 << 20;
 
@@ -419,11 +420,11 @@ mod tests {
 
     fn ask(account: &Ledger, condition: &Condition, history: History) -> Decision {
         let options = CensusOptions::default();
-        decide(Some(account), condition, Others::default(), &history, &options)
+        decide(Some(account), condition, OtherBursts::default(), &history, &options)
     }
 
-    /// Decides about a leak that has had no dump.
-    fn beside(condition: &Condition, others: Others) -> Decision {
+    /// Returns the decision about a leak before its first dump.
+    fn beside(condition: &Condition, others: OtherBursts) -> Decision {
         let options = CensusOptions::default();
         decide(Some(&leaks()), condition, others, &History::default(), &options)
     }
@@ -476,7 +477,7 @@ mod tests {
         let unknown = waits(ask(&Ledger::default(), &well(), History::default()));
         assert_eq!(unknown, "the growth of the memory is unknown");
         let options = CensusOptions::default();
-        let decision = decide(None, &well(), Others::default(), &History::default(), &options);
+        let decision = decide(None, &well(), OtherBursts::default(), &History::default(), &options);
         assert_eq!(waits(decision), unknown);
         let mut young = well();
         young.live = None;
@@ -502,9 +503,10 @@ mod tests {
         assert!(why.starts_with("the heap is within 10 %"), "{why}");
     }
 
-    /// Scenario: a dump might stop the process for longer than a second, on .NET 8 twice; the buffer of another dump
-    /// fits once, but not twice; the free memory of a machine is unknown.
-    /// Guarantee: no dump is taken in any case, and each reason contains the cost.
+    /// Scenario: a dump can stop the process for longer than a second, on .NET 8 twice; the buffer of another dump fits
+    /// once, but not twice; the free memory of a machine is unknown.
+    /// Guarantee: no dump is taken in any case. Each reason contains the cost, or states that the free memory is
+    /// unknown.
     #[test]
     fn dump_above_limits_is_refused() {
         let mut large = well();
@@ -526,16 +528,16 @@ mod tests {
         assert!(refused(ask(&leaks(), &blind, History::default())).contains("is unknown"));
     }
 
-    /// Scenario: the second dump is due before and after five minutes; the heap has doubled since the first one; no
-    /// memory grows any longer.
-    /// Guarantee: the dump is taken at its time, independent of growth, with the cost of the first dump as the basis;
-    /// it is refused if that is too high.
+    /// Scenario: the second dump is requested 299 s and 300 s after the first dump, while the growth is unknown. The
+    /// heap has doubled since the first dump, whose suspension was short or long.
+    /// Guarantee: the dump is taken after 300 s, independent of growth. Its forecast is based on the cost of the first
+    /// dump, and a dump with a too high forecast is refused.
     #[test]
     fn second_dump_is_taken_later() {
         let first = |seconds: u64, stop_ms: u64| History {
             first: Some((
                 Duration::from_secs(seconds),
-                Seen {
+                PreviousDump {
                     live_bytes: 50 * MIB,
                     objects: 700_000,
                     stop_ns: Some(stop_ms * 1_000_000),
@@ -565,14 +567,14 @@ mod tests {
         let why = refused(ask(&leaks(), &well(), ago(59)));
         assert!(why.contains("59 min ago, and there is at most one in 60 min"), "{why}");
         assert!(matches!(ask(&leaks(), &well(), ago(60)), Decision::Take(_)));
-        let late = Others {
+        let late = OtherBursts {
             late_of_service: Some(Duration::from_secs(60)),
-            ..Others::default()
+            ..OtherBursts::default()
         };
         assert!(refused(beside(&well(), late)).contains("did not finish in time"));
-        let fatal = Others {
+        let fatal = OtherBursts {
             was_fatal: true,
-            ..Others::default()
+            ..OtherBursts::default()
         };
         assert!(refused(beside(&well(), fatal)).contains("gcwatch was killed"));
         let mut native = well();
@@ -586,13 +588,13 @@ mod tests {
     fn dump_waits_for_temporary_obstacles() {
         let (mut behind, mut detached) = (well(), well());
         (behind.is_behind, detached.is_attached) = (true, false);
-        let running = Others {
+        let running = OtherBursts {
             is_one_running: true,
-            ..Others::default()
+            ..OtherBursts::default()
         };
         for (condition, others) in [
-            (behind, Others::default()),
-            (detached, Others::default()),
+            (behind, OtherBursts::default()),
+            (detached, OtherBursts::default()),
             (well(), running),
         ] {
             waits(beside(&condition, others));
@@ -639,7 +641,7 @@ mod tests {
         }
     }
 
-    /// Scenario: a type leaks between two dumps, and another one does not grow.
+    /// Scenario: a type leaks between two dumps, and another type does not grow.
     /// Guarantee: the first dump shows the live types; both dumps show the type that grew, by how much, and its holder,
     /// but not the type that did not grow; all suspensions are included.
     #[test]
@@ -648,7 +650,7 @@ mod tests {
         assert_eq!((found.types.len(), found.roots.len(), found.is_final()), (2, 1, false));
         assert_eq!(found.types[0].root.as_deref(), Some("static entries"));
         assert_eq!(found.kept_by[0].retained, 64_000);
-        let first = First::of(survey(1_000), 64_000);
+        let first = First::from_survey(survey(1_000), 64_000);
         assert_eq!((first.seen.stop_ns, first.seen.stream_bytes), (Some(5_000_000), 44_000));
         let found = compared(&first, &survey(5_000), Duration::from_secs(300));
         assert_eq!((found.types.len(), found.roots.len(), found.is_final()), (1, 1, true));

@@ -12,10 +12,11 @@ use flate2::write::GzEncoder;
 
 use crate::black_box::files::URL;
 
-/// Maximum number of compressed bytes of a graph. A larger one is not kept. A graph of a thousand frames takes 20 KiB.
-const MOST_ONE: usize = 128 << 10;
+/// Maximum number of compressed bytes of a graph. A larger graph is not kept. A graph of a thousand frames takes 20
+/// KiB.
+const MAX_ONE: usize = 128 << 10;
 /// Maximum number of compressed bytes of all graphs. The oldest are dropped.
-const MOST_ALL: usize = 512 << 10;
+const MAX_ALL: usize = 512 << 10;
 /// Start and end of a graph's name.
 const START: &str = "flame-";
 const ENDING: &str = ".svg";
@@ -31,13 +32,13 @@ impl Flames {
     pub fn put(&self, run: RunKey, incident: u64, svg: &str) -> Option<String> {
         let mut encoder = GzEncoder::new(Vec::new(), Compression::default());
         encoder.write_all(svg.as_bytes()).ok()?;
-        let packed = encoder.finish().ok().filter(|packed| packed.len() <= MOST_ONE)?;
+        let packed = encoder.finish().ok().filter(|packed| packed.len() <= MAX_ONE)?;
         let name = format!("{START}{}-{}-{incident}{ENDING}", run.pid, run.start_time);
         let url = format!("{URL}{name}");
         let mut kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
         kept.retain(|(known, _)| *known != name);
         let mut bytes = packed.len() + kept.iter().map(|(_, packed)| packed.len()).sum::<usize>();
-        while bytes > MOST_ALL {
+        while bytes > MAX_ALL {
             let Some((_, oldest)) = kept.pop_front() else { break };
             bytes -= oldest.len();
         }
@@ -45,7 +46,7 @@ impl Flames {
         Some(url)
     }
 
-    /// Returns the graph with that name (SVG), or `None` if it is not or no longer kept.
+    /// Returns the graph with this name (SVG), or `None` if no such graph is kept.
     pub fn get(&self, name: &str) -> Option<String> {
         let kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
         let (_, packed) = kept.iter().find(|(known, _)| known == name)?;
@@ -64,7 +65,7 @@ pub fn is_name(name: &str) -> bool {
 mod tests {
     use super::*;
 
-    /// Scenario: there are more graphs than fit, two graphs of one incident, and one that is too large.
+    /// Scenario: there are more graphs than fit, two graphs of one incident, and a graph that is too large.
     /// Guarantee: the newest graphs are returned unchanged, the oldest are dropped, and the limit is respected.
     #[test]
     fn newest_graphs_are_kept() {
@@ -88,6 +89,6 @@ mod tests {
         assert!(flames.get("flame-1-9-1.svg").is_none() && flames.get("flame-3-9-1.svg").is_none());
         assert!(flames.get("flame-19-9-1.svg").is_some() && is_name("flame-19-9-1.svg"));
         let kept = flames.kept.lock().unwrap();
-        assert!(kept.iter().map(|(_, packed)| packed.len()).sum::<usize>() <= MOST_ALL);
+        assert!(kept.iter().map(|(_, packed)| packed.len()).sum::<usize>() <= MAX_ALL);
     }
 }

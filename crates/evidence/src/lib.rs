@@ -1,32 +1,32 @@
-//! What is gathered for an incident.
+//! Evidence gathered for incidents.
 //!
 //! # Bursts
 //!
-//! Sessions of some seconds with stacks, beside the standing one.
+//! Sessions of some seconds with stacks, in addition to the permanent session.
 //!
-//! What a burst shows is computed in [`clr_evidence`]. Here is how it is had, and how the process is left as it was:
+//! [`clr_evidence`] computes the results of a burst. This crate runs the session and restores the process afterwards:
 //!
 //! ```text
-//! turn      one burst on the host at a time: a lease (`lock`), shared by all gcwatches of the host
-//! session   its own buffer; with the event filter, the stacks flag and the small rundown where the runtime knows them
-//! read      to the time, or to the number of samples, or to a signal
+//! lease     one burst per host at a time: a lease (`lock`), shared by all gcwatch instances of the host
+//! session   its own buffer; with the event filter, the stacks flag and the small rundown if the runtime supports them
+//! read      until the time is up, there are enough samples, or a signal arrives
 //! stop      the rundown names the methods; within a deadline
-//! heal      one plain session, begun and ended: without it the runtime goes on making what the burst asked for, for
-//!           as long as any other session is open (`targets::others` has the reason)
+//! heal      one plain session, started and ended: without it, the runtime continues to write the burst's events while
+//!           any other session is open (`targets::others` has the reason)
 //! ```
 //!
-//! The last step is taken however the others end, unless gcwatch is killed: docs/evidence.md has what is left then.
+//! The last step is always taken, unless gcwatch is killed (see docs/evidence.md for this case).
 //!
-//! Incidents have bursts of their own where the configuration says so: `automatic` decides.
+//! Incidents have automatic bursts if the configuration allows them: `automatic` decides.
 //!
 //! # Heap dumps
 //!
-//! What lives and what holds it, for a person who asks: `heap`. For incidents of growing memory: `census` decides, and
-//! compares two.
+//! The live objects and their holders, on request: `heap`. For incidents of growing memory, `census` decides and
+//! compares two dumps.
 //!
 //! # The black box
 //!
-//! The last seconds of a process's event stream, and the first ones of its incident, as a file: `black_box`.
+//! The last seconds of a process's event stream and the first seconds of its incident, as a file: `black_box`.
 //!
 //! # The store
 //!
@@ -34,29 +34,29 @@
 //!
 //! # Layers
 //!
-//! 1. [`lock`], [`bounds`], [`profile`], [`flames`], [`store`]: turns, limits, results, copies
+//! 1. [`lock`], [`bounds`], [`profile`], [`flames`], [`store`]: the lease, limits, results, copies
 //! 2. [`burst`], [`heap`], [`black_box`]: sessions and files
-//! 3. [`automatic`], [`census`]: what an incident has of it; pure
+//! 3. [`automatic`], [`census`]: the evidence that an incident gets; pure
 //!
 //! # Invariants
 //!
-//! * **One at a time on a host**, and a process is left as it was.
-//! * **Bounded**: in time, in memory, on disk; whoever makes most loses the oldest of his own.
+//! * **One at a time on a host**, and the process is restored afterwards.
+//! * **Bounded** in time, in memory and on disk. The owner of the most recordings loses its oldest recordings.
 
-// Time is a value: only the modules that allow it ask a clock (clippy.toml).
+// Time is a value: only the modules with an exception read a clock (clippy.toml).
 #![deny(clippy::disallowed_methods)]
 
 pub mod automatic;
-#[expect(clippy::disallowed_methods, reason = "a recording ends by its time")]
+#[expect(clippy::disallowed_methods, reason = "a recording has a limited duration")]
 pub mod black_box;
 pub mod bounds;
-#[expect(clippy::disallowed_methods, reason = "a burst ends by its time, and has deadlines")]
+#[expect(clippy::disallowed_methods, reason = "a burst has a limited duration and deadlines")]
 pub mod burst;
 pub mod census;
 pub mod flames;
 #[expect(clippy::disallowed_methods, reason = "a heap dump has deadlines")]
 pub mod heap;
-#[expect(clippy::disallowed_methods, reason = "a turn is waited for within a deadline")]
+#[expect(clippy::disallowed_methods, reason = "the lease is awaited until a deadline")]
 pub mod lock;
 pub mod profile;
 #[expect(clippy::disallowed_methods, reason = "failed requests are retried after a pause")]

@@ -3,14 +3,14 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use targets::lease::{Lease, Leases, NoLease};
+use targets::lease::{Lease, LeaseError, Leases};
 
 /// Interval between attempts to acquire the lock.
-const ASK_EVERY: Duration = Duration::from_millis(100);
+const LOCK_RETRY_INTERVAL: Duration = Duration::from_millis(100);
 
 /// The host-wide burst lock. The kernel releases it when its holder exits.
 #[derive(Debug)]
-pub struct Turn {
+pub struct BurstLock {
     _lease: Option<Lease>,
     no_lock: Option<String>,
 }
@@ -18,29 +18,30 @@ pub struct Turn {
 /// Error returned if another burst holds the lock.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
 #[error("another burst runs on this host: {holder}")]
-pub struct Taken {
+pub struct BurstLockHeld {
     /// Program, version and pid of the holder.
     pub holder: String,
 }
 
-impl Turn {
+impl BurstLock {
     /// Acquires the lock if it is free. Blocks briefly. `pid` and `uid` belong to the process: if this program is
-    /// killed, the daemon heals that process. If no folder can hold the lock, which any user with write access to
-    /// `/tmp` can cause, the burst is permitted without a lock; see [`no_lock`](Self::no_lock).
+    /// killed, the daemon heals that process. If no folder can hold the lock, the burst is permitted without a lock,
+    /// because any user with write access to `/tmp` can cause this condition; see [`no_lock`](Self::no_lock).
     ///
     /// # Errors
     ///
     /// Returns an error if another burst holds the lock.
-    pub fn take(folder: PathBuf, pid: u32, uid: Option<u32>) -> Result<Self, Taken> {
+    pub fn take(folder: PathBuf, pid: u32, uid: Option<u32>) -> Result<Self, BurstLockHeld> {
         let (lease, no_lock) = match Leases::new(folder).take_burst(pid, uid) {
             Ok(lease) => (Some(lease), None),
-            Err(NoLease::Held { holder }) => return Err(Taken { holder }),
-            Err(problem @ NoLease::NoFolder { .. }) => (None, Some(problem.to_string())),
+            Err(LeaseError::Held { holder }) => return Err(BurstLockHeld { holder }),
+            Err(problem @ LeaseError::NoFolder { .. }) => (None, Some(problem.to_string())),
         };
         Ok(Self { _lease: lease, no_lock })
     }
 
-    /// Returns why other instances cannot detect this burst, as a sentence; `None` if the lock is held.
+    /// Returns the reason why other instances cannot detect this burst, as a sentence; `None` if this burst holds the
+    /// lock.
     pub fn no_lock(&self) -> Option<String> {
         let problem = self.no_lock.as_ref()?;
         Some(format!(
@@ -48,19 +49,20 @@ impl Turn {
         ))
     }
 
-    /// Waits for the lock. `waits` is called once with the holder. This method is cancel safe.
+    /// Waits for the lock. If another burst holds the lock, `waits` is called once with its holder. This method is
+    /// cancel safe.
     pub async fn wait(folder: PathBuf, pid: u32, uid: Option<u32>, waits: impl FnOnce(&str)) -> Self {
         let mut waits = Some(waits);
         loop {
             match Self::take(folder.clone(), pid, uid) {
                 Ok(turn) => return turn,
-                Err(Taken { holder }) => {
+                Err(BurstLockHeld { holder }) => {
                     if let Some(waits) = waits.take() {
                         waits(&holder);
                     }
                 }
             }
-            tokio::time::sleep(ASK_EVERY).await;
+            tokio::time::sleep(LOCK_RETRY_INTERVAL).await;
         }
     }
 }
@@ -75,21 +77,21 @@ mod tests {
     fn lock_has_one_holder() {
         let folder = tempfile::tempdir().unwrap();
         let folder = folder.path().join("leases");
-        let first = Turn::take(folder.clone(), 7, None).unwrap();
-        Turn::take(folder.clone(), 7, None).unwrap_err();
+        let first = BurstLock::take(folder.clone(), 7, None).unwrap();
+        BurstLock::take(folder.clone(), 7, None).unwrap_err();
         drop(first);
-        Turn::take(folder, 7, None).unwrap();
+        BurstLock::take(folder, 7, None).unwrap();
     }
 
-    /// Scenario: a burst waits while another one runs, which ends during the wait.
+    /// Scenario: a burst waits for the lock while another burst runs, which ends during the wait.
     /// Guarantee: the holder is reported once, and then the lock is acquired.
     #[tokio::test(start_paused = true)]
     async fn burst_waits_for_lock() {
         let folder = tempfile::tempdir().unwrap();
         let folder = folder.path().join("leases");
-        let mut first = Some(Turn::take(folder.clone(), 7, None).unwrap());
+        let mut first = Some(BurstLock::take(folder.clone(), 7, None).unwrap());
         let mut named = Vec::new();
-        let turn = Turn::wait(folder, 7, None, |holder| {
+        let turn = BurstLock::wait(folder, 7, None, |holder| {
             named.push(holder.to_owned());
             first.take();
         });

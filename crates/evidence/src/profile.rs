@@ -2,7 +2,7 @@
 //! in development). Pure.
 //!
 //! Repeated values are in tables to which the profile refers by index. Index 0 of each table is its empty value. Each
-//! sample has one value: the bytes that it stands for.
+//! sample has one value: the bytes that it represents.
 
 use std::collections::HashMap;
 use std::hash::Hash;
@@ -10,7 +10,7 @@ use std::hash::Hash;
 use clr_evidence::burst::Window;
 use clr_evidence::estimate::INTERVAL_BYTES;
 use clr_evidence::name::{Frame, type_name};
-use clr_evidence::pprof::Stacked;
+use clr_evidence::pprof::SampleStack;
 use gc_telemetry::definition::Attribute;
 use gc_telemetry::definition::anomaly::INCIDENT_ID;
 use gc_telemetry::definition::profile::{ALLOCATED_TYPE, BIASED, FRAME_TYPE};
@@ -25,7 +25,7 @@ const SPACE: (&str, &str) = ("alloc_space", "bytes");
 
 /// A profile, and the tables to which it refers.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Profiled {
+pub struct ProfileData {
     /// The profile with its samples.
     pub profile: Profile,
     /// Strings, functions, locations, stacks and attributes.
@@ -48,7 +48,7 @@ pub struct Subject<'a> {
 }
 
 /// Creates the profile of these stacks.
-pub fn profile(stacks: &[Stacked<'_>], subject: &Subject<'_>) -> Profiled {
+pub fn profile(stacks: &[SampleStack<'_>], subject: &Subject<'_>) -> ProfileData {
     let mut tables = Tables::new();
     let space = ValueType {
         type_strindex: tables.text(SPACE.0),
@@ -86,7 +86,7 @@ pub fn profile(stacks: &[Stacked<'_>], subject: &Subject<'_>) -> Profiled {
         attribute_indices,
         ..Profile::default()
     };
-    Profiled {
+    ProfileData {
         profile,
         dictionary: tables.dictionary,
     }
@@ -211,17 +211,18 @@ fn put<K: Eq + Hash, T>(table: &mut Vec<T>, row: T, places: &mut HashMap<K, i32>
 mod tests {
     use super::*;
 
-    /// Scenario: a profile has three stacks, two of them equal, with a common frame; one has an unknown type.
+    /// Scenario: a profile has three stacks with a common frame. Two stacks are equal and have different types; the
+    /// third stack has an unknown type.
     /// Guarantee: every row occurs once, after the empty row of its table, and every index refers to the original
     /// value.
     #[test]
     fn profile_refers_to_table_rows() {
         let names = [
-            Frame::of("Shop.Program", "Main"),
-            Frame::of("Shop.Orders+<ParseAsync>d__7", "MoveNext"),
+            Frame::new("Shop.Program", "Main"),
+            Frame::new("Shop.Orders+<ParseAsync>d__7", "MoveNext"),
         ];
         let (main, parse) = ((10, &names[0]), (20, &names[1]));
-        let stacked = |frames: Vec<_>, type_name, bytes| Stacked {
+        let stacked = |frames: Vec<_>, type_name, bytes| SampleStack {
             frames,
             type_name,
             samples: 1,
@@ -243,7 +244,7 @@ mod tests {
             is_biased: false,
             id: [7; 16],
         };
-        let Profiled { profile, dictionary } = profile(&stacks, &subject);
+        let ProfileData { profile, dictionary } = profile(&stacks, &subject);
         let lengths = [
             dictionary.mapping_table.len(),
             dictionary.link_table.len(),

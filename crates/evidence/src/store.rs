@@ -7,18 +7,18 @@
 //!                                                              '-> queue::step -> upload | remove | wait -> target
 //! ```
 //!
-//! The address of an object is known before it is stored: an incident and its messages name it from the beginning. It
-//! is the plain address, never a presigned one, so it grants nothing.
+//! The address of an object is known before it is stored: an incident and its messages name it from the beginning. The
+//! address is plain and never presigned, so it grants no access.
 //!
-//! Layers, each using only those before it: `queue`, which is pure; `outgoing`, the folder; `target`, one request;
-//! `uploader`, the task; the [`Store`] here.
+//! Layers, each of which uses only the previous ones: `queue` (pure), `outgoing` (the folder), `target` (one request),
+//! `uploader` (the task), and [`Store`] in this module.
 //!
 //! # Invariants
 //!
 //! * **Callers never wait.** Orders are bounded; an order that does not fit is dropped and counted.
 //! * **Bounded on disk.** The queue has a maximum number of files and bytes; the oldest file makes room.
-//! * **A file leaves the folder when the store has accepted all of it**, or when it makes room, which is counted. What
-//!   waits when gcwatch ends is sent by the next gcwatch.
+//! * **A file leaves the folder when the store has accepted the whole file**, or when the queue drops it to free space.
+//!   Dropped files are counted. The next instance sends the files that are queued when gcwatch exits.
 //! * **Credentials come from the environment or the identity of the pod**, never from the configuration.
 
 mod outgoing;
@@ -38,7 +38,7 @@ use self::outgoing::Outgoing;
 use self::queue::Limits;
 use self::target::Target;
 
-/// Orders that wait for the uploader.
+/// Maximum number of orders that wait for the uploader.
 const MAX_ORDERS: usize = 256;
 /// Maximum length of the host in an address.
 const MAX_HOST: usize = 100;
@@ -46,9 +46,10 @@ const MAX_HOST: usize = 100;
 /// Options of the store.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct StoreOptions {
-    /// The place of the objects: `s3://BUCKET/PREFIX`, `gs://BUCKET/PREFIX`, `az://CONTAINER/PREFIX` or `file:///FOLDER`.
+    /// The place of the objects: `s3://BUCKET/PREFIX`, `gs://BUCKET/PREFIX`, `az://CONTAINER/PREFIX` or
+    /// `file:///FOLDER`.
     pub url: String,
-    /// Address of an S3-compatible server; `None` for the one of the cloud, or of the environment.
+    /// Address of an S3-compatible server; `None` for the address from the environment, or the default of the cloud.
     pub endpoint: Option<String>,
     /// Maximum number of files that wait on disk.
     pub max_files: usize,
@@ -62,11 +63,12 @@ impl StoreOptions {
     /// Default of [`max_bytes`](Self::max_bytes).
     pub const MAX_BYTES: u64 = 512 << 20;
 
-    /// Returns whether the address names a store.
+    /// Checks that the address names a store.
     ///
     /// # Errors
     ///
-    /// The address has no scheme or no bucket that is supported.
+    /// Returns an error if the scheme is not supported, the bucket or the absolute folder is missing, or the address
+    /// contains a user, a query or a fragment.
     pub fn check(&self) -> Result<(), StoreError> {
         target::Place::parse(&self.url).map(drop)
     }
@@ -75,7 +77,7 @@ impl StoreOptions {
 /// Error returned if a store cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub enum StoreError {
-    /// The address has another form.
+    /// The address does not have a supported form.
     #[error("write the address as s3://BUCKET/PREFIX, gs://BUCKET/PREFIX, az://CONTAINER/PREFIX or file:///FOLDER")]
     Address,
     /// The client cannot be set up with these options.
@@ -91,10 +93,10 @@ pub enum StoreError {
     },
 }
 
-/// What the uploader has to do.
+/// A task for the uploader.
 #[derive(Debug)]
 enum Order {
-    /// Store a file, which can be deleted meanwhile.
+    /// Store a file, which can be deleted before it is stored.
     Link {
         /// Path of the file.
         path: PathBuf,
@@ -108,7 +110,7 @@ enum Order {
         /// The content.
         bytes: Vec<u8>,
     },
-    /// Store what waits, until a time has passed, and end.
+    /// Send the queued files for at most a duration, then exit.
     Stop(Duration, oneshot::Sender<()>),
 }
 
@@ -164,12 +166,12 @@ pub struct Store {
 }
 
 impl Store {
-    /// Starts the uploader on `runtime`, with the files below `state` that an earlier gcwatch could not send. Blocks for
-    /// the disk.
+    /// Starts the uploader on `runtime`, with the files below `state` that an earlier instance could not send. Blocks
+    /// the calling thread during disk access.
     ///
     /// # Errors
     ///
-    /// The address, the client or the folder cannot be used.
+    /// Returns an error if the address, the client or the folder cannot be used.
     pub fn start(state: &Path, host: &str, options: &StoreOptions, runtime: &Handle) -> Result<Self, StoreError> {
         let host = name_of(host);
         let target = Target::new(options, &host)?;
@@ -209,11 +211,11 @@ impl Store {
         self.order(Order::Write { key, bytes });
     }
 
-    /// Sends what waits, for at most this time. What is left waits on disk for the next gcwatch.
+    /// Sends the queued files for at most this time. The remaining files stay on disk for the next instance.
     pub async fn close(&self, within: Duration) {
         let (done, is_done) = oneshot::channel();
         if self.orders.send(Order::Stop(within, done)).await.is_ok() {
-            // A dropped sender means the same.
+            // A dropped sender also means that the uploader has ended.
             let _ended = is_done.await;
         }
     }
@@ -241,7 +243,7 @@ fn name_of(host: &str) -> String {
         .map(|c| if is_plain(c) { c } else { '-' })
         .take(MAX_HOST)
         .collect();
-    // `.` and `..` are no names of folders.
+    // `.` and `..` are not valid folder names.
     match name.trim_matches('.') {
         "" => "host".to_owned(),
         name => name.to_owned(),

@@ -1,4 +1,4 @@
-//! Effects of collections on requests, retained until they are taken.
+//! Effects of collections on requests, retained until the caller takes them.
 
 use std::collections::BTreeMap;
 
@@ -15,7 +15,8 @@ pub const MAX_IMPACTS: usize = 1_024;
 pub struct Impacts(BTreeMap<u32, RequestImpact>);
 
 impl Impacts {
-    /// Adds a request.
+    /// Adds a request to the impact of each collection that stopped it. If there are more than [`MAX_IMPACTS`] impacts,
+    /// the impacts with the lowest numbers are dropped.
     pub fn add(&mut self, request: &Request) {
         for (place, hit) in request.hits.iter().enumerate() {
             let Some(number) = hit.collection else { continue };
@@ -36,7 +37,8 @@ impl Impacts {
         }
     }
 
-    /// Removes and returns the impact of a collection, or `None` if it stopped no request.
+    /// Removes and returns the impact of a collection, or `None` if the collection stopped no request or its impact was
+    /// dropped.
     pub fn take(&mut self, number: u32) -> Option<RequestImpact> {
         self.0.remove(&number)
     }

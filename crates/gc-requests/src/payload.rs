@@ -20,26 +20,26 @@ pub const MAX_PATH_CHARS: usize = 256;
 
 /// A completed request, as reported by its event.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Ended {
+pub struct CompletedRequest {
     /// End of the request, in ticks of the stream's clock.
     pub end_ticks: i64,
     /// Start of the request, in Unix nanoseconds with a resolution of 100 ns; `None` if the request had no activity.
     pub start_unix_ns: Option<i64>,
     pub trace_id: Option<[u8; 16]>,
-    /// Span of the request.
+    /// Span of the request; `None` if the request had no activity.
     pub span_id: Option<[u8; 8]>,
     /// Span of the caller; `None` if there is no caller span or it was not reported.
     pub parent_span_id: Option<[u8; 8]>,
-    /// Whether the span is recorded.
+    /// Whether the span is recorded; `None` if the request had no activity.
     pub sampled: Option<bool>,
-    /// HTTP status of the response.
+    /// HTTP status of the response; `None` if it was not reported.
     pub status: Option<u16>,
-    /// Whether the request ended with an unhandled exception or, if its span reported it, with an error.
+    /// Whether the request ended with an unhandled exception, or with an error that its span reported.
     pub failed: bool,
-    /// Path of the request, if the session requested paths. It is replaced by [`Self::route`] immediately after
-    /// parsing.
+    /// Path of the request; `None` if the session did not request paths. [`Self::route`] replaces the path immediately
+    /// after parsing.
     pub path: Option<String>,
-    /// Class of the path or the source, as an index of [`crate::route::Routes`].
+    /// Class of the path or the source, as an index of [`crate::route::Routes`]; `None` if no class matches.
     pub route: Option<u8>,
     /// Whether the activity is part of another activity of the process, which is counted separately.
     pub is_part: bool,
@@ -48,8 +48,8 @@ pub struct Ended {
 /// A completed activity of a source.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct EndedActivity {
-    /// Data of the event. `end_ticks` is 0, because its times are those of the wall clock.
-    pub ended: Ended,
+    /// Data of the event. `end_ticks` is 0, because an activity reports only times of the wall clock.
+    pub ended: CompletedRequest,
     /// End of the activity, in Unix nanoseconds.
     pub end_unix_ns: i64,
 }
@@ -60,9 +60,9 @@ impl EndedActivity {
     pub fn read(payload: &[u8], routes: &Routes) -> Option<Self> {
         let mut texts = Texts(payload);
         let source = texts.next()?;
-        let mut ended = Ended {
+        let mut ended = CompletedRequest {
             route: Some(routes.source(|name| source.is(name))?),
-            ..Ended::default()
+            ..CompletedRequest::default()
         };
         let _operation = texts.next()?;
         let mut duration = None;
@@ -88,7 +88,7 @@ impl EndedActivity {
     }
 }
 
-impl Ended {
+impl CompletedRequest {
     /// Parses the payload. Returns `None` if it belongs to another source or event, is truncated, or does not contain
     /// the end of the request.
     pub fn read(payload: &[u8]) -> Option<Self> {
@@ -126,7 +126,8 @@ impl Ended {
     }
 }
 
-/// Converts `DateTime.Ticks` to Unix nanoseconds. 0 is an activity that was never started.
+/// Converts `DateTime.Ticks` to Unix nanoseconds. Returns `None` for times before 1970. 0 ticks mean that the activity
+/// was never started.
 fn unix_ns(ticks: i64) -> Option<i64> {
     let since = ticks.checked_sub(UNIX_EPOCH_TICKS)?;
     (since > 0).then(|| since.checked_mul(100)).flatten()
@@ -166,7 +167,8 @@ impl Text<'_> {
         self.0.len() == text.len() * 2 && self.units().eq(text.encode_utf16())
     }
 
-    /// Returns the text if it is short and ASCII, and an empty text otherwise.
+    /// Returns the text if it is ASCII and has at most [`MAX_UNITS`] characters, and an empty text otherwise. `place`
+    /// is the buffer for the returned text. The result is always `Some`.
     fn ascii(self, place: &mut [u8; MAX_UNITS]) -> Option<&str> {
         let length = self.0.len() / 2;
         let Some(place) = place.get_mut(..length) else {
@@ -185,7 +187,8 @@ impl Text<'_> {
         self.ascii(&mut [0; MAX_UNITS])?.parse().ok()
     }
 
-    /// Parses hexadecimal digits. An id of only zeros is invalid (W3C Trace Context).
+    /// Parses an id of `N` bytes in hexadecimal digits. Returns `None` for other texts, and for an id of only zeros,
+    /// which is invalid (W3C Trace Context).
     fn id<const N: usize>(self) -> Option<[u8; N]> {
         let mut place = [0; MAX_UNITS];
         let text = self.ascii(&mut place)?;
@@ -199,9 +202,9 @@ impl Text<'_> {
         (id != [0; N]).then_some(id)
     }
 
-    /// Returns whether `ActivityTraceFlags` marks a span as recorded, or `None` if there is no activity. Its ToString()
-    /// writes the names of the flags, separated by commas (`Recorded, RandomTraceId`), or a number if a flag has no
-    /// name. Unknown names are ignored.
+    /// Returns whether `ActivityTraceFlags` marks a span as recorded, or `None` if the text is empty because there is
+    /// no activity. The method `ToString()` of the flags writes their names, separated by commas (`Recorded,
+    /// RandomTraceId`), or a number if a flag has no name. Unknown names are ignored.
     fn flags(self) -> Option<bool> {
         let mut flags = self;
         while let Some((flag, rest)) = flags.split_comma() {
@@ -267,7 +270,8 @@ mod tests {
     }
 
     /// Scenario: the event of a sampled request is in the format of .NET 10.
-    /// Guarantee: every field is parsed.
+    /// Guarantee: the times, the span, the sampling, the status and the path are parsed, and a caller span of only
+    /// zeros is unknown.
     #[test]
     fn request_is_parsed() {
         let bytes = payload(
@@ -283,7 +287,7 @@ mod tests {
                 ("Path", "/json"),
             ],
         );
-        let ended = Ended::read(&bytes).unwrap();
+        let ended = CompletedRequest::read(&bytes).unwrap();
         assert_eq!((ended.end_ticks, ended.status), (40_373_224_692_517, Some(200)));
         assert_eq!(ended.start_unix_ns, Some(1_767_510_050_372_106_000));
         assert_eq!(ended.span_id, Some([0x7c, 0x84, 0xab, 0x9e, 0x19, 0xe0, 0x3d, 0x31]));
@@ -291,21 +295,23 @@ mod tests {
         assert_eq!((ended.failed, ended.path.as_deref()), (false, Some("/json")));
     }
 
-    /// Scenario: there is no logging and no listener, so the request has no activity and its values are empty.
-    /// Guarantee: the request is parsed, with unknown start and ids.
+    /// Scenario: a request ends with an unhandled exception. There is no logging and no listener, so the request has no
+    /// activity and its values are empty.
+    /// Guarantee: the request is parsed as failed, with unknown start, trace id, sampling and status.
     #[test]
     fn request_without_activity_is_parsed() {
         let none = ["TraceId", "SpanId", "ActivityTraceFlags", "StartTicks"].map(|key| (key, ""));
         let bytes = payload(UNHANDLED, &[&[("EndTimestamp", "5")], &none[..]].concat());
-        let ended = Ended::read(&bytes).unwrap();
+        let ended = CompletedRequest::read(&bytes).unwrap();
         assert!(ended.failed);
         assert_eq!((ended.end_ticks, ended.start_unix_ns, ended.trace_id), (5, None, None));
         assert_eq!((ended.sampled, ended.status), (None, None));
     }
 
-    /// Scenario: activities are of a source with a class and of another source; one activity is part of a request.
-    /// Guarantee: times, ids and class of the first source are parsed; the other source is ignored; the part is marked
-    /// as such.
+    /// Scenario: activities are of a source with a class and of another source; one activity is part of a request; one
+    /// payload is truncated at each byte.
+    /// Guarantee: times, span and class of the first source are parsed; the other source and truncated payloads are
+    /// ignored; the part is marked as such.
     #[test]
     fn activity_is_parsed() {
         let routes = Routes::new([crate::route::Route {
@@ -347,8 +353,8 @@ mod tests {
         }
     }
 
-    /// Scenario: flags are in the formats of DiagnosticSource before 11 and since 11, include a flag without a name,
-    /// and names of later versions.
+    /// Scenario: flags are in the formats of DiagnosticSource before 11 and since 11; some contain a flag without a
+    /// name or names of later versions.
     /// Guarantee: a request is sampled if it is recorded, regardless of other flags; without an activity, sampling is
     /// unknown.
     #[test]
@@ -381,7 +387,7 @@ mod tests {
         ];
         for (flags, sampled) in table {
             let bytes = payload(END_REQUEST, &[("EndTimestamp", "1"), ("ActivityTraceFlags", flags)]);
-            assert_eq!(Ended::read(&bytes).unwrap().sampled, sampled, "{flags}");
+            assert_eq!(CompletedRequest::read(&bytes).unwrap().sampled, sampled, "{flags}");
         }
     }
 
@@ -400,20 +406,20 @@ mod tests {
                 _ => flags.to_string(),
             };
             let bytes = payload(END_REQUEST, &[("EndTimestamp", "1"), ("ActivityTraceFlags", &text)]);
-            prop_assert_eq!(Ended::read(&bytes).unwrap().sampled, Some(flags & 1 == 1), "{}", text);
+            prop_assert_eq!(CompletedRequest::read(&bytes).unwrap().sampled, Some(flags & 1 == 1), "{}", text);
         }
 
         /// Scenario: payloads are arbitrary bytes, or events that are truncated or changed.
         /// Guarantee: parsing does not panic.
         #[test]
         fn foreign_bytes_do_not_panic(bytes: Vec<u8>, cut in 0_usize..400, place in 0_usize..400, byte: u8) {
-            let _any = Ended::read(&bytes);
+            let _any = CompletedRequest::read(&bytes);
             let mut event = payload(END_REQUEST, &[("EndTimestamp", "1"), ("TraceId", "dccc1001a24bc2f463a70df6a50539f6")]);
-            let _cut = Ended::read(event.get(..cut).unwrap_or(&event));
+            let _cut = CompletedRequest::read(event.get(..cut).unwrap_or(&event));
             if let Some(place) = event.get_mut(place) {
                 *place = byte;
             }
-            let _changed = Ended::read(&event);
+            let _changed = CompletedRequest::read(&event);
         }
     }
 }

@@ -4,18 +4,19 @@ use std::collections::VecDeque;
 
 use clr_gc::stream::Observed;
 
-use crate::payload::{Ended, EndedActivity};
+use crate::payload::{CompletedRequest, EndedActivity};
 use crate::request::{MAX_NAMED_STOPS, Request};
 use crate::route::Routes;
 use crate::session::{ACTIVITY_STOP, EVENT, MESSAGE, PROVIDER};
 use crate::stops::{MAX_STOPS, Stops};
 
-/// Maximum number of requests that wait for evaluation. Further requests are returned without evaluation: their lost
-/// time is unknown.
+/// Maximum number of requests that wait for evaluation. While this many requests wait, [`Requests::next`] returns the
+/// oldest request without evaluation, with unknown lost time.
 pub const MAX_WAITING: usize = 16_384;
 
-/// Time after the start of a session within which its own filter is processed. This takes 0.25 s.
-const OWN_FILTER_WITHIN_NS: i64 = 2_000_000_000;
+/// Time after the start of a session within which the provider processes the filter of this session. The processing
+/// takes 0.25 s.
+const OWN_FILTER_TIMEOUT_NS: i64 = 2_000_000_000;
 
 /// Maximum change of the offset between the clocks from one reading to the next, while the wall clock is slewed.
 const CLOCKS_APART_NS: i64 = 5_000_000;
@@ -36,16 +37,17 @@ pub struct Requests {
     clock: Clock,
     routes: Routes,
     stops: Stops,
-    waiting: VecDeque<(Ended, i64)>,
+    waiting: VecDeque<(CompletedRequest, i64)>,
     max_waiting: usize,
-    /// Maximum of the observed offsets between start (Unix) and end (stream), and the sync point of the header in Unix
-    /// nanoseconds.
+    /// Maximum difference between the start (Unix) and the end (stream) of a request, in nanoseconds; `None` before the
+    /// first request with a start.
     distance: Option<i64>,
+    /// Sync point of the header, in Unix nanoseconds; `None` before the first event.
     header_unix_ns: Option<i64>,
     seen: u64,
     /// Whether a request without a parent was sampled, which only an SDK does.
     shows_sdk: bool,
-    /// Time at which the filter of another session replaced the filter of this session.
+    /// Time at which the filter of another session replaced the filter of this session; `None` if it was not replaced.
     taken: Option<i64>,
 }
 
@@ -59,7 +61,7 @@ impl Requests {
         }
     }
 
-    /// Classifies the requests by their paths.
+    /// Sets the classes of the requests.
     #[must_use]
     pub fn with_routes(self, routes: Routes) -> Self {
         Self { routes, ..self }
@@ -86,13 +88,14 @@ impl Requests {
         }
     }
 
-    /// Processes an event. Returns `false` if the maximum number of requests wait; in that case, take some requests.
+    /// Processes an event. Returns `false` if the maximum number of requests wait. The caller must then take requests
+    /// with [`Self::next`].
     pub fn observe(&mut self, observed: &Observed<'_>) -> bool {
         let metadata = observed.event.metadata;
         if observed.layout.is_none() {
             if metadata.provider == PROVIDER {
                 if metadata.name == EVENT {
-                    if let Some(ended) = Ended::read(observed.event.payload) {
+                    if let Some(ended) = CompletedRequest::read(observed.event.payload) {
                         self.ended(ended, observed);
                     }
                 } else if metadata.name == ACTIVITY_STOP {
@@ -101,7 +104,7 @@ impl Requests {
                     {
                         self.reported(ended, end_unix_ns, observed.at);
                     }
-                } else if metadata.name == MESSAGE && observed.at > OWN_FILTER_WITHIN_NS {
+                } else if metadata.name == MESSAGE && observed.at > OWN_FILTER_TIMEOUT_NS {
                     self.taken.get_or_insert(observed.at);
                 }
             }
@@ -121,22 +124,22 @@ impl Requests {
     /// Adds a request that its own span reported, with its end in Unix nanoseconds of this host. The stops are added by
     /// [`Self::observe`]. `now` is in nanoseconds since the sync point. Returns `false` if the request was not added,
     /// because the maximum number of requests wait, or because the offset between the clocks is still unknown.
-    pub fn reported(&mut self, ended: Ended, end_unix_ns: i64, now: i64) -> bool {
+    pub fn reported(&mut self, ended: CompletedRequest, end_unix_ns: i64, now: i64) -> bool {
         let Some(base) = self.base().filter(|_| self.waiting.len() < self.max_waiting) else {
             return false;
         };
         self.seen += 1;
         let end = end_unix_ns.saturating_sub(base);
-        // An end in the future comes from a wrong clock. The start is wrong by the same amount.
+        // An end in the future comes from a wrong clock. The start is wrong by the same amount, so it becomes unknown.
         let start_unix_ns = ended
             .start_unix_ns
             .filter(|_| end <= now.saturating_add(CLOCKS_APART_NS));
-        let ended = self.classed(Ended { start_unix_ns, ..ended });
+        let ended = self.classed(CompletedRequest { start_unix_ns, ..ended });
         self.waiting.push_back((ended, end.min(now)));
         true
     }
 
-    fn ended(&mut self, ended: Ended, observed: &Observed<'_>) {
+    fn ended(&mut self, ended: CompletedRequest, observed: &Observed<'_>) {
         self.seen += 1;
         self.shows_sdk |= ended.sampled == Some(true) && ended.parent_span_id.is_none();
         // A damaged time is limited to the time of the event that contains it.
@@ -149,7 +152,7 @@ impl Requests {
     }
 
     /// Replaces the path of a request with its class.
-    fn classed(&self, mut ended: Ended) -> Ended {
+    fn classed(&self, mut ended: CompletedRequest) -> CompletedRequest {
         if let Some(path) = ended.path.take() {
             ended.route = self.routes.class(&path);
         }
@@ -158,10 +161,10 @@ impl Requests {
 
     /// Returns the heap size, in bytes.
     pub fn memory_bytes(&self) -> usize {
-        self.waiting.capacity() * size_of::<(Ended, i64)>() + self.stops.memory_bytes()
+        self.waiting.capacity() * size_of::<(CompletedRequest, i64)>() + self.stops.memory_bytes()
     }
 
-    /// Returns the number of requests seen. If it is 0, the process is not an ASP.NET Core service, or receives no
+    /// Returns the number of requests seen. 0 means that the process is not an ASP.NET Core service, or receives no
     /// requests.
     pub fn seen(&self) -> u64 {
         self.seen
@@ -173,9 +176,9 @@ impl Requests {
         self.shows_sdk
     }
 
-    /// Returns the time at which another session configured the provider, in nanoseconds since the sync point. All
-    /// sessions share one set of filters, so requests can be missing after this time, and all requests are missing
-    /// after the other session ends.
+    /// Returns the time at which another session configured the provider, in nanoseconds since the sync point, or
+    /// `None` if no other session did. All sessions share one set of filters, so requests can be missing after this
+    /// time, and all requests are missing after the other session ends.
     pub fn taken(&self) -> Option<i64> {
         self.taken
     }
@@ -185,7 +188,7 @@ impl Requests {
         self.clock = Clock::Live(Some(unix_ns));
     }
 
-    /// Returns the Unix nanoseconds of the sync point.
+    /// Returns the Unix nanoseconds of the sync point, or `None` if they are unknown.
     fn base(&self) -> Option<i64> {
         match self.clock {
             Clock::Live(base) => base,
@@ -199,9 +202,10 @@ impl Requests {
         }
     }
 
-    /// Removes and returns the next request that ended before `until`, with its lost time. `is_lossy` returns whether
-    /// events were lost between two times. Losses are detected up to two scans of the runtime later, so a live caller
-    /// must wait for that time.
+    /// Removes and returns the next request that ended by `until`, with its lost time. Returns `None` if no such
+    /// request waits. If the maximum number of requests wait, a request that ended later is returned, with unknown lost
+    /// time. `is_lossy` returns whether events were lost between two times. Losses are detected up to two scans of the
+    /// runtime later, so a live caller must wait for that time.
     pub fn next(&mut self, until: i64, is_lossy: impl Fn(i64, i64) -> bool) -> Option<Request> {
         let (_, end) = self.waiting.front()?;
         if *end > until && self.waiting.len() < self.max_waiting {
@@ -246,7 +250,7 @@ impl Requests {
         request.stopped_ns = Some(stopped);
     }
 
-    /// Returns whether every stop since `from` was seen, ignoring losses.
+    /// Returns whether every stop since `from` was seen, apart from lost events.
     pub fn knows(&self, from: i64) -> bool {
         self.stops.knows(from)
     }

@@ -1,5 +1,5 @@
-//! Classes of requests, by path or source. There are few, configured classes, so a path, which can contain secrets, is
-//! never stored.
+//! Classes of requests, by path or source. The classes are configured. Only the class of a path is kept, because a path
+//! can contain secrets.
 
 use std::sync::Arc;
 
@@ -22,7 +22,7 @@ pub struct Route {
 pub struct Routes(Option<Arc<[Route]>>);
 
 impl Routes {
-    /// Creates classes from `routes`. Only the first [`MAX_ROUTES`] are used.
+    /// Creates classes from `routes`. Only the first [`MAX_ROUTES`] routes are used.
     pub fn new(routes: impl IntoIterator<Item = Route>) -> Self {
         let routes: Arc<[Route]> = routes.into_iter().take(MAX_ROUTES).collect();
         Self((!routes.is_empty()).then_some(routes))
@@ -33,13 +33,13 @@ impl Routes {
         self.all().iter().any(|route| route.path.is_some())
     }
 
-    /// Returns the names of the sources whose activities count.
+    /// Returns the names of the sources whose activities count as requests.
     pub fn sources(&self) -> impl Iterator<Item = &str> {
         let sources = self.all().iter().filter(|route| route.path.is_none());
         sources.map(|route| &*route.name)
     }
 
-    /// Returns the index of a source, or `None` if its activities do not count.
+    /// Returns the index of the first source for which `is` returns true, or `None` if there is no such source.
     pub fn source(&self, is: impl Fn(&str) -> bool) -> Option<u8> {
         let place = self
             .all()
@@ -60,7 +60,7 @@ impl Routes {
         u8::try_from(place).ok()
     }
 
-    /// Returns the name of the class at this index.
+    /// Returns the name of the class at this index, or `None` if there is no such class.
     pub fn name(&self, place: u8) -> Option<&str> {
         self.all().get(usize::from(place)).map(|route| &*route.name)
     }
@@ -70,8 +70,10 @@ impl Routes {
 mod tests {
     use super::*;
 
-    /// Scenario: paths are classified by patterns with and without stars.
-    /// Guarantee: a request has the first class that matches; a path without a match has no class.
+    /// Scenario: paths are classified by patterns with and without stars; one class is for a source; more classes than
+    /// the maximum are passed.
+    /// Guarantee: a path has the first class that matches; a path without a match has no class. Only a class for paths
+    /// makes paths necessary, only a source is found by its name, and further classes are ignored.
     #[test]
     fn first_matching_class_is_used() {
         let route = |name: &str, path: &str| Route {

@@ -1,10 +1,10 @@
 //! Configuration of the event session.
 //!
-//! `Microsoft-Diagnostics-DiagnosticSource` bridges `DiagnosticListener`s into event sessions. Its argument lists their
-//! events and the properties to send. `Microsoft.AspNetCore.Hosting.EndRequest` is written only while a session
-//! requests it by name. Requesting it does not make ASP.NET Core start activities
+//! `Microsoft-Diagnostics-DiagnosticSource` bridges `DiagnosticListener`s into event sessions. The argument of this
+//! provider lists the events of the listeners and the properties to send. `Microsoft.AspNetCore.Hosting.EndRequest` is
+//! written only while a session requests it by name. Requesting it does not make ASP.NET Core start activities
 //! (`HostingApplicationDiagnostics.BeginRequest` checks for other names), so the tracing of the application does not
-//! change. `[AS]` sources, the usual method, change it in processes without an SDK that listens.
+//! change. The usual method, `[AS]` sources, changes the tracing in processes without an SDK that listens.
 
 /// Name of the provider.
 pub const PROVIDER: &str = "Microsoft-Diagnostics-DiagnosticSource";
@@ -12,7 +12,7 @@ pub const PROVIDER: &str = "Microsoft-Diagnostics-DiagnosticSource";
 pub const KEYWORDS: u64 = 0x3;
 /// Level Informational.
 pub const LEVEL: u32 = 4;
-/// Name of the bridged events. Their ids differ between versions.
+/// Name of the bridged events. The ids of these events differ between versions.
 pub const EVENT: &str = "Event";
 /// Name of the messages in which the provider reports how it interpreted a filter of any session. Every session
 /// receives them.
@@ -21,13 +21,13 @@ pub const MESSAGE: &str = "Message";
 pub const SOURCE: &str = "Microsoft.AspNetCore";
 /// Name of the event for a completed request.
 pub const END_REQUEST: &str = "Microsoft.AspNetCore.Hosting.EndRequest";
-/// Name of the event for a request that ended with an unhandled exception. It replaces [`END_REQUEST`].
+/// Name of the event for a request that ended with an unhandled exception. This event replaces [`END_REQUEST`].
 pub const UNHANDLED: &str = "Microsoft.AspNetCore.Hosting.UnhandledException";
 
 /// Name of the events for a completed activity of a source.
 pub const ACTIVITY_STOP: &str = "ActivityStop";
 
-/// Optional fields, which have a cost.
+/// Optional fields of a request.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Fields {
     /// Whether to request the path, which can contain secrets.
@@ -35,8 +35,8 @@ pub struct Fields {
 }
 
 /// Returns the argument of the provider. `sources` are names of `ActivitySource`s whose activities are also requested.
-/// Requesting them changes the tracing of a process without a listener, so pass only sources for which an SDK listens
-/// (`Propagate` requests less than every SDK).
+/// Requesting activities changes the tracing of a process without a listener, so pass only sources for which an SDK
+/// listens (`Propagate` requests less than every SDK).
 pub fn arguments<'a>(fields: Fields, sources: impl IntoIterator<Item = &'a str>) -> String {
     let mut wanted = "EndTimestamp=timestamp;\
         TraceId=*Activity.TraceId;\
@@ -69,8 +69,9 @@ const ACTIVITY_FIELDS: &str = "TraceId=TraceId;\
     Local=Parent.Kind;\
     Failed=Status";
 
-/// Returns whether a text can be the name of a source. It must not contain characters with a meaning in a filter, and
-/// must not be the source of the requests, which are read in a way that does not need an SDK.
+/// Returns whether a text is accepted as the name of a source. The text must have 1 to 128 letters, digits, `.`, `_` or
+/// `-`, which have no meaning in a filter. The source of the requests is not accepted, because the requests are read in
+/// a way that does not need an SDK.
 pub fn is_source(name: &str) -> bool {
     let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'.' | b'_' | b'-');
     (1..=128).contains(&name.len()) && name.bytes().all(is_plain) && name != SOURCE

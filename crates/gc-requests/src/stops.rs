@@ -1,7 +1,7 @@
 //! The collector's stops, built from their start and end events and retained while a request can need them.
 //!
-//! The events of a stop are paired per thread, as in `clr_gc::gc`. The collections of that crate are not used, because
-//! they report the first stop of a background collection only after the whole collection, when a request that was
+//! The events of a stop are paired per thread, as in `clr_gc::gc`. The collections of `clr_gc` are not used, because
+//! the first stop of a background collection is reported only after the whole collection. By then, a request that was
 //! stopped has long ended.
 
 use std::collections::VecDeque;
@@ -22,7 +22,7 @@ pub struct Stop {
     /// but the thread that wakes the other threads is often overtaken by them. On a busy machine, it writes
     /// RestartEEEnd milliseconds later, while requests already run.
     pub end: i64,
-    /// Number of the collection that caused the stop; `None` if no collection ran in it.
+    /// Number of the collection that caused the stop; `None` if no collection ran in the stop.
     pub collection: Option<u32>,
     /// Generation of the collection; `None` if the stop did not contain GCStart.
     pub generation: Option<u32>,
@@ -31,7 +31,7 @@ pub struct Stop {
 }
 
 #[derive(Debug)]
-struct Open {
+struct OpenStop {
     thread: u64,
     reason: SuspendReason,
     has_collection: bool,
@@ -44,13 +44,13 @@ struct Open {
 /// The stops of one process.
 #[derive(Debug)]
 pub struct Stops {
-    open: Vec<Open>,
+    open: Vec<OpenStop>,
     closed: VecDeque<Stop>,
     keep_ns: i64,
     most: usize,
-    /// Time since which all stops are known; `None` if nothing was seen.
+    /// Time since which all stops are known; `None` before the session has started.
     since: Option<i64>,
-    /// Time of the newest start or end of a stop.
+    /// Time of the newest event of a stop or a collection start; `i64::MIN` before the first event.
     newest: i64,
 }
 
@@ -74,7 +74,7 @@ impl Stops {
 
     /// Returns the heap size, in bytes.
     pub fn memory_bytes(&self) -> usize {
-        self.closed.capacity() * size_of::<Stop>() + self.open.capacity() * size_of::<Open>()
+        self.closed.capacity() * size_of::<Stop>() + self.open.capacity() * size_of::<OpenStop>()
     }
 
     /// Returns whether every stop since `from` is known.
@@ -92,7 +92,7 @@ impl Stops {
                 // The new stop is the newest of its thread. If an earlier stop is still open, its end was lost.
                 self.open.retain(|open| open.thread != thread);
                 let is_final = begin.reason == SuspendReason::FOR_GC_PREP;
-                self.open.push(Open {
+                self.open.push(OpenStop {
                     thread,
                     reason: begin.reason,
                     has_collection: false,
@@ -108,7 +108,8 @@ impl Stops {
                 });
             }
             ClrEvent::GcStart(start) => {
-                // Server collections start on a thread that did not suspend the other threads.
+                // Server collections start on a thread that did not suspend the other threads, so the newest open stop
+                // is used.
                 let own = self.open.iter().rposition(|open| open.thread == thread);
                 let Some(place) = own.or(self.open.len().checked_sub(1)) else {
                     return;
@@ -131,7 +132,7 @@ impl Stops {
                 let Some(place) = self.open.iter().rposition(|open| open.thread == thread) else {
                     return;
                 };
-                let Open {
+                let OpenStop {
                     reason,
                     stop,
                     restarting,
@@ -172,7 +173,7 @@ impl Stops {
         }
     }
 
-    /// Returns the stops that overlap an interval, oldest first, clipped to it.
+    /// Returns the stops that overlap an interval, oldest first, clipped to the interval.
     pub fn within(&self, from: i64, to: i64) -> impl Iterator<Item = Stop> {
         let first = self.closed.partition_point(|stop| stop.end <= from);
         let closed = self.closed.range(first..).copied().filter(move |stop| stop.begin < to);
@@ -269,7 +270,7 @@ mod tests {
     }
 
     /// Scenario: the end of a stop was lost, and two stops follow.
-    /// Guarantee: the stop is discarded, and later requests do not lose all their time.
+    /// Guarantee: the stop is discarded, and a later interval loses no time.
     #[test]
     fn stop_without_end_is_discarded() {
         let mut stops = Stops::new(MINUTE, MAX_STOPS);
@@ -280,7 +281,7 @@ mod tests {
     }
 
     /// Scenario: there are more stops than the limit, and stops older than the retention time.
-    /// Guarantee: `knows` returns the time since which all stops are known.
+    /// Guarantee: all stops are known since the end of the newest dropped stop, and not before.
     #[test]
     fn time_of_oldest_known_stop_is_updated() {
         let mut stops = Stops::new(1_000, 3);

@@ -2,16 +2,18 @@
 //!
 //! ```text
 //! totals of a process (cumulative) --> difference since its last reading --> totals of its service, which only rise
-//! its other values (newest) ------------------------------------------------> values of its service, when asked for
+//! its other values (last reading) ------------------------------------------> values of its service, when exported
 //! ```
 //!
-//! A [`Services`] adds what each process counted since its previous reading. So totals of a service never fall: an
-//! ended process has added its last difference, and a process that counts from scratch adds what is new. Values that
-//! rise and fall are sums over the processes that live; gauges follow the rule of [`GaugeRule`].
+//! [`Services`] adds the increase of each process since its previous reading, so the totals of a service never fall.
+//! The increases of an exited process stay in the totals, and a process that counts from scratch adds only new events.
+//! Values that rise and fall are summed over the running processes; gauges follow their [`GaugeRule`].
 //!
-//! Processes are of one service if the attributes of `KEPT` are equal; these are the resource of the series.
+//! Processes belong to one service if the attributes of `SERVICE_ATTRIBUTES` are equal. These attributes are the
+//! resource of the series.
 //!
-//! Figures of a container are the same in all its processes, so the first process of each container adds them.
+//! Figures of a container are the same in all processes of the container, so only the first process of each container
+//! adds these figures.
 
 mod merge;
 
@@ -33,8 +35,9 @@ use crate::origin::Origin;
 use crate::snapshot::{MetricSnapshot, whole};
 use crate::value::{key_value, text};
 
-/// Attributes of a process that its service has, too. All processes of a service on a host have the same values.
-static KEPT: [&Attribute; 17] = [
+/// Attributes that a service has in common with its processes. All processes of a service on a host have the same
+/// values.
+static SERVICE_ATTRIBUTES: [&Attribute; 17] = [
     &row::SERVICE_NAME,
     &row::SERVICE_NAMESPACE,
     &row::DEPLOYMENT_ENVIRONMENT_NAME,
@@ -54,7 +57,7 @@ static KEPT: [&Attribute; 17] = [
     &row::TELEMETRY_DISTRO_NAME,
 ];
 
-/// Lines of the memory ledger that are of the container, not of one of its processes.
+/// Lines of the memory ledger that describe the container and not one of its processes.
 const CONTAINER_LINES: [&str; 5] = [
     "other_processes",
     "files_in_memory",
@@ -66,8 +69,8 @@ const CONTAINER_LINES: [&str; 5] = [
 /// Namespace of the ids of services.
 const NAMESPACE: Uuid = Uuid::from_u128(0x6f0b_7c52_4c1d_5b0e_9a53_1d0f_6a2e_84c7);
 
-/// Services without processes whose totals are remembered. Beyond this limit, the totals of the service that ended
-/// first are forgotten.
+/// Maximum number of services without processes whose totals are remembered. Beyond this number, the totals of the
+/// service that ended first are forgotten.
 const MAX_ENDED: usize = 200;
 
 /// Pid and start time of a process.
@@ -97,25 +100,25 @@ struct Service {
     totals: Vec<Metric>,
     /// The totals of the last delta export.
     exported: Vec<Metric>,
-    /// The place in the order in which services lost their last process; `None` while a process lives.
+    /// Position in the order in which services lost their last process; `None` while a process runs.
     ended: Option<u64>,
 }
 
-/// A process that lives.
+/// A running process.
 #[derive(Debug)]
 struct Process {
     service: ServiceKey,
     container: Option<String>,
-    /// The totals of its previous reading.
+    /// Totals of the previous reading.
     totals: Vec<Metric>,
-    /// Its values that rise and fall.
+    /// Gauges and other values that can rise and fall.
     values: Vec<Metric>,
 }
 
 /// Returns the attributes of the service of a process, and the identity of the service.
 fn service_of(resource: &[KeyValue], configured: &[KeyValue]) -> (ServiceKey, Arc<Origin>) {
     let is_kept = |pair: &&KeyValue| {
-        KEPT.iter().any(|attribute| attribute.name == pair.key)
+        SERVICE_ATTRIBUTES.iter().any(|attribute| attribute.name == pair.key)
             || configured.iter().any(|attribute| attribute.key == pair.key)
     };
     let mut attributes: Vec<KeyValue> = resource.iter().filter(is_kept).cloned().collect();
@@ -126,15 +129,15 @@ fn service_of(resource: &[KeyValue], configured: &[KeyValue]) -> (ServiceKey, Ar
     (plain.encoded().into(), Arc::new(Origin::new(attributes)))
 }
 
-/// Returns whether the service of a process is in one share of `shares`.
+/// Returns whether the service of a process is in the given share of `shares`.
 pub fn is_in_share(resource: &[KeyValue], configured: &[KeyValue], (share, shares): (u32, u32)) -> bool {
     let (key, _) = service_of(resource, configured);
     number(&key) % shares.max(1) == share
 }
 
 impl Services {
-    /// Applies a reading of a process: its cumulative metrics. `configured` are the attributes that the configuration
-    /// gives to every process.
+    /// Applies a reading of a process, which contains its cumulative metrics. `configured` are the attributes that the
+    /// configuration gives to every process.
     pub fn observe(
         &mut self,
         process: ProcessKey,
@@ -195,7 +198,8 @@ impl Services {
         }
     }
 
-    /// A process no longer adds the figures of a container.
+    /// Records that a process no longer adds the figures of its container. Another process of the container then adds
+    /// them.
     fn leave_container(&mut self, container: Option<String>, process: ProcessKey) {
         if let Some(id) = container
             && let Entry::Occupied(entry) = self.containers.entry(id)
@@ -205,8 +209,8 @@ impl Services {
         }
     }
 
-    /// The process has exited, and its last reading was applied. Returns the metrics of its service if that was the last
-    /// process of it: the last export of the service.
+    /// Removes a process that has exited and whose last reading was applied. If this was the last process of its
+    /// service, returns the last metrics of the service, and `None` otherwise.
     pub fn remove(
         &mut self,
         process: ProcessKey,
@@ -231,7 +235,8 @@ impl Services {
         last
     }
 
-    /// A process left a service.
+    /// Marks a service as ended if it has no process left. Forgets the service that ended first if there are more than
+    /// [`MAX_ENDED`].
     fn leave(&mut self, key: &ServiceKey) {
         if self.processes.values().any(|process| process.service == *key) {
             return;
@@ -254,7 +259,7 @@ impl Services {
         }
     }
 
-    /// Returns the metrics of the services that have a process, of one share of `shares`.
+    /// Returns the metrics of the services with processes, for the given share of `shares`.
     pub fn metrics(
         &mut self,
         (share, shares): (u32, u32),
@@ -280,7 +285,7 @@ impl Services {
 }
 
 impl Service {
-    /// Adds what was counted.
+    /// Adds increases of totals.
     fn add(&mut self, news: Vec<Metric>, options: &MetricOptions) {
         for mut part in news {
             merge::drop_exemplars(&mut part);
@@ -291,7 +296,7 @@ impl Service {
         }
     }
 
-    /// Its metrics, with the values of the given processes.
+    /// Returns the metrics of the service, with the values of the given processes.
     fn metrics(
         &mut self,
         processes: &[&Process],
@@ -299,7 +304,7 @@ impl Service {
         temporality: Temporality,
         options: &MetricOptions,
     ) -> Vec<Metric> {
-        // No point begins after it was made: the wall clock may have been set back.
+        // No point starts after its own time, even if the wall clock was set back.
         let start = self.start_unix_ns.min(now_unix_ns);
         let mut metrics = match temporality {
             Temporality::Cumulative => self.totals.clone(),
@@ -334,7 +339,7 @@ impl Service {
         metrics
     }
 
-    /// Returns what was counted since the last call.
+    /// Returns the increases since the last call.
     fn differences(&mut self, now_unix_ns: u64) -> Vec<Metric> {
         let start = self.exported_unix_ns.min(now_unix_ns);
         let news = self.totals.iter().filter_map(|total| {
@@ -350,7 +355,7 @@ impl Service {
     }
 }
 
-/// A number that decides in which share a service is.
+/// Returns a number that determines the share of a service.
 fn number(key: &[u8]) -> u32 {
     let next = |sum: u32, byte: &u8| sum.wrapping_mul(31).wrapping_add(u32::from(*byte));
     key.iter().fold(0, next)
@@ -367,7 +372,7 @@ fn max_buckets(options: &MetricOptions) -> usize {
     }
 }
 
-/// How the gauges of the processes of a service become one.
+/// The rules by which gauges of processes become gauges of their service.
 pub static GAUGES: [(&MetricDefinition, GaugeRule); 8] = [
     (&metric::BUDGET, GaugeRule::Sum),
     (&metric::HEAP_COUNT, GaugeRule::Sum),
@@ -384,7 +389,7 @@ fn gauge_rule(name: &str) -> Option<GaugeRule> {
     row.map(|(_, rule)| *rule)
 }
 
-/// How a metric of processes becomes one of their service: a word for people.
+/// Returns the rule by which a metric of processes becomes a metric of their service, as a word for display.
 pub fn rule_name(definition: &MetricDefinition) -> &'static str {
     let is = |other: &MetricDefinition| std::ptr::eq(definition, other);
     match definition.instrument {
@@ -403,7 +408,7 @@ fn is_of_container(name: &str) -> bool {
     container::METRICS.iter().any(|definition| definition.name == name)
 }
 
-/// Removes the figures of the container. Returns whether the metric is one of the process, too.
+/// Removes the points of the container from a metric. Returns `false` if the whole metric describes the container.
 fn keep_own(metric: &mut Metric) -> bool {
     let is = |definition: &MetricDefinition| definition.name == metric.name;
     if is_of_container(&metric.name) || is(&target::MEMORY_LIMIT) || is(&target::MEMORY_PEAK) {

@@ -12,8 +12,8 @@ use super::definition::span::NUMBER;
 use super::ids::SpanIds;
 use super::value::{Attributes, key_value, list};
 use base::time::{Moment, Wall};
-use gc_rules::alert::{Alert, Transition};
-use gc_rules::rule::{Rule, Severity};
+use rule_engine::alert::{Alert, Transition};
+use rule_engine::rule::{Rule, Severity};
 
 /// Rule whose condition holds on a collection.
 #[derive(Debug, Clone, Copy)]
@@ -30,7 +30,7 @@ pub struct Anomaly<'a> {
 /// Anomaly data of a collection's root span.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub(crate) struct Marks {
-    /// Attribute `gcwatch.anomaly.rules`; `None` without anomalies.
+    /// Attribute `gcwatch.anomaly.rules`; `None` if there are no anomalies.
     pub(crate) attribute: Option<KeyValue>,
     /// One event `gcwatch.anomaly` per rule.
     pub(crate) events: Vec<Event>,
@@ -40,11 +40,11 @@ pub(crate) struct Marks {
 
 impl Marks {
     /// Creates the marks of the rules that emit to spans (`emit.span`).
-    pub(crate) fn of(anomalies: &[Anomaly<'_>]) -> Self {
+    pub(crate) fn from_anomalies(anomalies: &[Anomaly<'_>]) -> Self {
         let on_span = || anomalies.iter().filter(|anomaly| anomaly.rule.emit.span);
         let mut ids = on_span().map(|anomaly| anomaly.rule.id.to_string()).peekable();
         let array = ids.peek().is_some().then(|| list(ids));
-        // Among rules of equal severity, the first one in the order of the rules.
+        // Among rules of equal severity, the first rule in the order of the rules counts.
         let worst = on_span().rev().max_by_key(|anomaly| anomaly.severity);
         let worst = worst.filter(|anomaly| anomaly.severity >= Severity::Error);
         Self {

@@ -58,7 +58,7 @@ pub struct Attribute {
 pub enum Stability {
     /// Stable name of the OpenTelemetry semantic conventions.
     Stable,
-    /// Name of the semantic conventions that may change.
+    /// Name of the semantic conventions that can change.
     Development,
     /// Name of gcwatch; the conventions have no name for the value.
     Own,
@@ -109,7 +109,7 @@ impl Instrument {
     }
 }
 
-/// How the gauges of the processes of a service become one, with `metrics.aggregate: service`.
+/// The rule by which the gauges of the processes of a service become one gauge, with `metrics.aggregate: service`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum GaugeRule {
     /// The sum over the processes.
@@ -138,7 +138,7 @@ pub struct MetricDefinition {
 }
 
 impl MetricDefinition {
-    /// Returns `true` if the runtime's meter (.NET 9 and later) may export a metric with the same name.
+    /// Returns whether the runtime's meter (.NET 9 and later) can export a metric with the same name.
     pub fn is_of_the_runtime(&self) -> bool {
         self.stability == Stability::Stable
     }

@@ -13,9 +13,9 @@ pub(crate) struct Summary {
     pub(crate) count: u64,
     /// Sum of the durations, ns.
     pub(crate) sum_ns: u64,
-    /// Minimum duration, ns; `None` without durations.
+    /// Minimum duration, in nanoseconds; `None` if the histogram is empty.
     pub(crate) min_ns: Option<u64>,
-    /// Maximum duration, ns; `None` without durations.
+    /// Maximum duration, in nanoseconds; `None` if the histogram is empty.
     pub(crate) max_ns: Option<u64>,
 }
 
@@ -161,7 +161,7 @@ fn index(value: f64, scale: i32) -> i32 {
     let exponent = i32::try_from(bits >> 52 & 0x7ff).unwrap_or_default() - 1023;
     let fraction = bits & ((1 << 52) - 1);
     if scale <= 0 {
-        // The upper bound belongs to the lower bucket.
+        // A power of two is an upper bound, which belongs to the lower bucket.
         let exponent = if fraction == 0 { exponent - 1 } else { exponent };
         return exponent >> -scale;
     }
@@ -244,8 +244,9 @@ mod tests {
         histogram
     }
 
-    /// Scenario: the numbers are all powers of two from 2^-40 to 2^40 in all scales.
-    /// Guarantee: each power of two is the upper bound of its bucket, and the next larger number is in the next bucket.
+    /// Scenario: the numbers are all powers of two from 2^-40 to 2^40, in scales from -4 to the finest scale.
+    /// Guarantee: each power of two is the upper bound of its bucket. In scales of at least 0, the next larger number
+    /// is in the next bucket.
     #[test]
     fn powers_of_two_are_upper_bounds() {
         for scale in -4..=MAX_SCALE {

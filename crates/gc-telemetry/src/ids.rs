@@ -13,7 +13,7 @@ use clr_gc::gc::Collection;
 
 /// Number of remembered collections for the detection of repeated numbers. Only collections that the end of a session
 /// split into two parts occur twice, and only a few collections are in progress at the same time.
-const REMEMBERED: usize = 64;
+const MAX_COLLECTIONS: usize = 64;
 
 /// Ids of a span in links, exemplars and log records.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -52,7 +52,7 @@ impl Ids {
     pub(crate) fn new(seed: [u8; 16]) -> Self {
         Self {
             key: words(seed),
-            recent: VecDeque::with_capacity(REMEMBERED),
+            recent: VecDeque::with_capacity(MAX_COLLECTIONS),
         }
     }
 
@@ -61,20 +61,20 @@ impl Ids {
     pub(crate) fn next(&mut self, collection: &Collection) -> TraceIds {
         let subject = (collection.clr_instance.unwrap_or(0), collection.number);
         let before = self.recent.iter().filter(|&&other| other == subject).count();
-        if self.recent.len() >= REMEMBERED {
+        if self.recent.len() >= MAX_COLLECTIONS {
             self.recent.pop_front();
         }
         self.recent.push_back(subject);
-        self.of(subject.0, subject.1, before as u64)
+        self.derive(subject.0, subject.1, before as u64)
     }
 
-    /// Returns the root span of another collection of the same runtime.
+    /// Returns the ids of the root span of another collection of the same run.
     pub(crate) fn linked(&self, clr_instance: Option<u16>, number: u32) -> SpanIds {
-        self.of(clr_instance.unwrap_or(0), number, 0).root()
+        self.derive(clr_instance.unwrap_or(0), number, 0).root()
     }
 
-    /// Returns the ids of a span in the trace of a request, from the request's span and the index of the stop in the
-    /// request.
+    /// Returns the id of a span in the trace of a request, from the request's span and the index of the stop in the
+    /// request. The trace id is not set, because it is the trace id of the request.
     pub(crate) fn in_request(&self, request: [u8; 8], place: usize) -> SpanIds {
         // No collection has this number: runtime instances have 16 bits.
         let message = [u64::from_be_bytes(request), u64::MAX, place as u64];
@@ -84,7 +84,7 @@ impl Ids {
         }
     }
 
-    fn of(&self, clr_instance: u16, number: u32, occurrence: u64) -> TraceIds {
+    fn derive(&self, clr_instance: u16, number: u32, occurrence: u64) -> TraceIds {
         let subject = [u64::from(clr_instance) << 32 | u64::from(number), occurrence];
         let mut trace_id = [0; 16];
         for (half, part) in trace_id.chunks_exact_mut(8).zip([u64::MAX, u64::MAX - 1]) {
@@ -152,7 +152,7 @@ mod tests {
         for run in 0u128..200 {
             let ids = Ids::new(run.to_le_bytes());
             for number in 0..500 {
-                let ids = ids.of(0, number, 0);
+                let ids = ids.derive(0, number, 0);
                 assert!(traces.insert(ids.root().trace_id));
                 for place in 0..12 {
                     assert!(spans.insert(ids.part(place).span_id));

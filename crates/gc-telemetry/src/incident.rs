@@ -1,10 +1,10 @@
 //! Incidents in the OpenTelemetry model: log records.
 
 use base::time::Wall;
-use gc_rules::field::CommandName;
-use gc_rules::incident::{IncidentChange, IncidentRecord, IncidentSubject, MemberRecord, key_of_record};
-use gc_rules::rule::Evidence;
+use incidents::{IncidentChange, IncidentRecord, IncidentSubject, MemberRecord, key_of_record};
 use opentelemetry_proto::tonic::logs::v1::{LogRecord, SeverityNumber};
+use rule_engine::field::CommandName;
+use rule_engine::rule::Evidence;
 
 use super::anomaly::{record as log_record, severity_number};
 use super::definition::anomaly as row;
@@ -103,8 +103,8 @@ pub fn incident_record(
     }
 }
 
-/// Returns `No space for a large object: a full collection was forced (...)`, with the memory breakdown if it was
-/// gathered.
+/// Returns the title and the summary, such as `No space for a large object: a full collection was forced (...)`, with
+/// the memory breakdown if it was gathered.
 fn line(record: &IncidentRecord) -> String {
     let mut line = record.title.clone();
     let memory = record.evidence_text(Evidence::Ledger).map(|text| ("; memory: ", text));
@@ -126,8 +126,8 @@ pub fn members(members: &[MemberRecord]) -> String {
 mod tests {
     use std::sync::Arc;
 
-    use gc_rules::ledger::{Ledger, MemoryVerdict};
     use opentelemetry_proto::tonic::common::v1::any_value::Value;
+    use rule_engine::ledger::{Ledger, MemoryVerdict};
 
     use super::*;
     use crate::value;
@@ -139,9 +139,9 @@ mod tests {
     fn ledger_is_in_record() {
         let record = |ledger: Option<Ledger>| {
             let IncidentChange::Began(incident) =
-                gc_rules::incident::sample(Wall::UNIX.moment(1_800_000_000_000_000_000)).remove(0)
+                incidents::sample(Wall::UNIX.moment(1_800_000_000_000_000_000)).remove(0)
             else {
-                panic!("an incident begins");
+                panic!("expected the start of an incident");
             };
             let mut incident = (*incident).clone();
             incident.ledger = ledger.map(Arc::new);

@@ -3,7 +3,7 @@
 //! ```text
 //! clr_gc::gc::Collection --+--> spans    one trace per collection, as encoded OTLP
 //!                          '--> series   metrics of one run of a process --> prometheus   text of /metrics
-//! gc_rules::alert       ------> anomaly  events on spans, log records
+//! rule_engine::alert       ------> anomaly  events on spans, log records
 //! counters of the caller -----> snapshot metrics of values that other code counts
 //! definition                    names, units, kinds and sources; source of docs/telemetry.md
 //! ```
@@ -14,11 +14,11 @@
 //!
 //! 1. `definition`, `options`: exported telemetry, and selection of its parts
 //! 2. `wire`, `names`, `value`, `ids`, `histogram`: encoding, words, ids, distributions
-//! 3. `anomaly`, `spans`: spans of a collection and records of its anomalies; `notice`: changes of alerts and of
-//!    incidents, with the spans on which they started
+//! 3. `anomaly`, `spans`: spans of a collection and records of its anomalies; `incident`: log records of incidents;
+//!    `notice`: changes of alerts and of incidents, with the spans on which they started
 //! 4. `series`, `snapshot`: metrics
 //! 5. `prometheus`, `origin`: metrics as text, and resource of all telemetry
-//! 6. `aggregate`: the metrics of processes as those of their services
+//! 6. `aggregate`: the metrics of processes as metrics of their services
 //!
 //! # Invariants
 //!

@@ -5,7 +5,8 @@ use std::borrow::Cow;
 use clr_gc::event::{GcReason, GcType, PauseMode};
 use clr_gc::gc::{Collection, HeapGeneration};
 
-/// Returns the actual type: a collection that was announced as background and ran as blocking is blocking.
+/// Returns the actual type, or `None` if it is unknown. A collection that was announced as background and ran as
+/// blocking is blocking.
 pub(crate) fn effective_type(collection: &Collection) -> Option<GcType> {
     if collection.became_blocking {
         Some(GcType::BLOCKING)

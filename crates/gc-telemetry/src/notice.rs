@@ -5,8 +5,8 @@ use std::sync::Arc;
 use crate::spans::SpanIds;
 use base::run_key::RunKey;
 use base::time::Wall;
-use gc_rules::alert::Transition;
-use gc_rules::incident::{IncidentChange, Share};
+use incidents::{IncidentChange, QuotaOwner};
+use rule_engine::alert::Transition;
 
 /// Change of an alert, with the data that the rule does not have: process, group, span. The change is exported as a log
 /// record.
@@ -19,7 +19,7 @@ pub struct Notice {
     pub group: Option<Arc<str>>,
     /// Transition of the alert.
     pub transition: Transition,
-    /// Root span of the collection on which the alert started; `None` without a span.
+    /// Root span of the collection on which the alert started; `None` if there is no such collection or it has no span.
     pub span: Option<SpanIds>,
 }
 
@@ -32,10 +32,11 @@ pub struct IncidentNotice {
     pub process: Arc<str>,
     /// Change of the incident.
     pub change: IncidentChange,
-    /// Root span of the collection on which the incident started; `None` without a span.
+    /// Root span of the collection on which the incident started; `None` if there is no such collection or it has no
+    /// span.
     pub span: Option<SpanIds>,
-    /// The tenant and service whose part of the messages it takes.
-    pub share: Share,
+    /// Tenant and service whose share of the messages the notice uses.
+    pub share: QuotaOwner,
 }
 
 /// Notices from one step of one process.

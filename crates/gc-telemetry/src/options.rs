@@ -5,7 +5,8 @@ use std::time::Duration;
 use base::words;
 use gc_requests::route::Routes;
 
-/// Selection of collections for spans, and their level of detail.
+/// Selection of collections for spans, and their level of detail. Collections that match a rule are exported regardless
+/// of the selection.
 #[derive(Debug, Clone, PartialEq)]
 pub struct SpanOptions {
     /// Whether spans are exported.
@@ -13,13 +14,14 @@ pub struct SpanOptions {
     /// Youngest generation to export; 0 exports all collections.
     pub min_generation: u32,
     /// Minimum pause. Collections with an unknown pause are exported too. Shorter collections are exported only if they
-    /// are blocking collections of generation 2 or stopped a request.
+    /// are blocking collections of generation 2, stopped a request, or (at most one per second) occur while an incident
+    /// is open.
     pub min_pause: Duration,
     /// Share of the collections to export, 0 to 1, selected by trace id.
     pub ratio: f64,
     /// Maximum number of exported collections of one process per second; the other collections are counted.
     pub max_per_second: u32,
-    /// Whether pauses and the concurrent part have child spans.
+    /// Whether the pauses and the concurrent parts of a collection have child spans.
     pub children: bool,
     /// Whether phase durations are attributes. The runtime reports no start times, so the phases cannot be spans.
     pub phases: bool,
@@ -45,11 +47,11 @@ impl Default for SpanOptions {
 /// Selection of requests whose traces contain the pauses.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct VictimOptions {
-    /// Whether requests are exported.
+    /// Whether pauses are exported in the traces of requests.
     pub enabled: bool,
-    /// Minimum loss.
+    /// Minimum time that a request lost.
     pub min_lost: Duration,
-    /// Alternative minimum loss as a share of the request's time, 0 to 1.
+    /// Alternative minimum: the lost time as a share of the request's duration, 0 to 1.
     pub min_share: f64,
     /// Maximum number of exported requests of one process per second; the other requests are counted.
     pub max_per_second: u32,
@@ -67,7 +69,7 @@ impl Default for VictimOptions {
 }
 
 words! {
-    /// Attribute of a point's generation.
+    /// Name of the attribute that contains a point's generation.
     #[derive(Default)]
     pub enum GenerationKey {
         /// `dotnet.gc.heap.generation`, as in the semantic conventions.
@@ -116,10 +118,10 @@ words! {
 }
 
 words! {
-    /// Export of the conventions' `dotnet.gc.*` metrics, which a process with .NET 9 or later may also export.
+    /// Export of the conventions' `dotnet.gc.*` metrics, which a process with .NET 9 or later can also export.
     #[derive(Default)]
     pub enum RuntimeMetrics {
-        /// Export for processes that are not known to export these metrics.
+        /// Export for processes without evidence that they export these metrics themselves.
         #[default]
         Auto = "auto",
         /// Export for all processes.
@@ -130,7 +132,7 @@ words! {
 }
 
 words! {
-    /// What has its own series.
+    /// The subject of a series.
     #[derive(Default)]
     pub enum Aggregate {
         /// Each process.
@@ -156,7 +158,7 @@ pub struct MetricOptions {
     pub runtime_metrics: RuntimeMetrics,
     /// Amount of detail for each process.
     pub detail: Detail,
-    /// What has its own series.
+    /// The subject of a series.
     pub aggregate: Aggregate,
     /// Classes of requests.
     pub routes: Routes,

@@ -7,13 +7,13 @@ use opentelemetry_proto::tonic::common::v1::KeyValue;
 use opentelemetry_proto::tonic::resource::v1::Resource;
 use prost::Message as _;
 
-/// Resource of one process with its encoded OTLP message. It is attached to all telemetry of the process, and changes
-/// only if new attributes become known.
+/// Resource of one process with its encoded OTLP message. An origin is attached to all telemetry of the process, and
+/// changes only if new attributes become known.
 #[derive(Debug, Clone)]
 pub struct Origin {
     resource: Resource,
     encoded: Box<[u8]>,
-    /// Hash of the encoded bytes: every request checks whether it already contains this origin.
+    /// Hash of the encoded bytes, computed once because every request checks whether it already contains this origin.
     hash: u64,
 }
 

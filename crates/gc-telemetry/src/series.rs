@@ -1,11 +1,12 @@
 //! Metrics of one run of a process: sums, newest values and distributions, from the first attach to the end of the run.
 //!
-//! A [`Series`] exists for the whole run, across its sessions, so that totals continue after gcwatch reattaches. It has
-//! no clock: the times of points are arguments.
+//! A [`Series`] exists for the whole run, across its sessions, so that totals continue after gcwatch reattaches. A
+//! [`Series`] has no clock: the times of points are arguments.
 //!
 //! Unknown values create no point and no measurement. Totals cover only observed data; unobserved data is counted
 //! separately (`gcwatch.collections.missed`, `gcwatch.collections.incomplete`, `gcwatch.gc.pauses.unknown`,
-//! `gcwatch.events.lost`). Only `gcwatch.gc.collections` is complete: missed collections have no generation.
+//! `gcwatch.events.lost`). Only the numbers of collections (`dotnet.gc.collections`, `gcwatch.gc.collections`) are
+//! complete, because they include missed collections, without a generation.
 
 mod exemplars;
 mod labels;
@@ -20,7 +21,7 @@ use gc_requests::request::Request;
 use opentelemetry_proto::tonic::metrics::v1::Metric;
 
 use self::labels::{Label, Labels};
-use self::missed::Missed;
+use self::missed::RunGaps;
 use self::point::{Point, Times};
 use super::definition::metric as row;
 use super::definition::{Instrument, MetricDefinition};
@@ -45,7 +46,7 @@ pub struct Series {
     begins: Box<[u32]>,
     /// Number of points, without overflow points.
     within_limit: usize,
-    missed: Missed,
+    missed: RunGaps,
     /// Whether the process exports its runtime metrics.
     exports_runtime: bool,
 }
@@ -60,14 +61,14 @@ impl Series {
             points: Vec::new(),
             begins: vec![0; row::METRICS.len() + 1].into_boxed_slice(),
             within_limit: 0,
-            missed: Missed::default(),
+            missed: RunGaps::default(),
             exports_runtime: false,
         };
         // The count starts at the attach, so the initial value is a known 0.
         for generation in [HeapGeneration::Gen0, HeapGeneration::Gen1, HeapGeneration::Gen2] {
             series.add(
                 &row::OWN_COLLECTIONS,
-                Labels::of([Some(Label::Generation(generation))]),
+                Labels::new([Some(Label::Generation(generation))]),
                 0,
             );
         }
@@ -89,7 +90,7 @@ impl Series {
     pub fn observe(&mut self, collection: &Collection, base: UnixBase, span: Option<SpanIds>) {
         let at = base.unix_ns(collection.end.unwrap_or(collection.last_event));
         let generation = condemned(collection).map(Label::Generation);
-        self.add(&row::OWN_COLLECTIONS, Labels::of([generation]), 1);
+        self.add(&row::OWN_COLLECTIONS, Labels::new([generation]), 1);
         let missed = self.missed.observe(collection);
         if missed > 0 {
             self.add(&row::OWN_COLLECTIONS, Labels::NONE, missed);
@@ -98,10 +99,10 @@ impl Series {
         self.add(&row::INCOMPLETE, Labels::NONE, u64::from(!collection.is_complete()));
         self.add(&row::LOSSY, Labels::NONE, u64::from(collection.lossy));
         for figure in collection.implausible.iter() {
-            self.add(&row::IMPLAUSIBLE, Labels::of([Some(Label::Figure(figure))]), 1);
+            self.add(&row::IMPLAUSIBLE, Labels::new([Some(Label::Figure(figure))]), 1);
         }
         if collection.is_compacting() == Some(true) {
-            self.add(&row::COMPACTIONS, Labels::of([generation]), 1);
+            self.add(&row::COMPACTIONS, Labels::new([generation]), 1);
         }
         for pause in &collection.pauses {
             self.pause(collection, pause, base, span);
@@ -133,7 +134,7 @@ impl Series {
             Err(why) => {
                 self.add(
                     &row::ALLOCATED_UNKNOWN,
-                    Labels::of([Some(Label::AllocatedUnknown(why))]),
+                    Labels::new([Some(Label::AllocatedUnknown(why))]),
                     1,
                 );
                 self.forget(&row::TOTAL_ALLOCATED);
@@ -157,7 +158,7 @@ impl Series {
         }
         self.record(
             &row::PAUSE_DURATION,
-            Labels::of([generation, gc_type, reason]),
+            Labels::new([generation, gc_type, reason]),
             ns,
             at,
             span,
@@ -171,14 +172,14 @@ impl Series {
 
     fn stopped(&mut self, account: &Account) {
         for part in account.parts() {
-            let labels = Labels::of([Some(Label::Cause(part.cause))]);
+            let labels = Labels::new([Some(Label::Cause(part.cause))]);
             self.add(&row::STOPPED_TIME, labels, u64::try_from(part.ns).unwrap_or(0));
         }
     }
 
     fn heap(&mut self, collection: &Collection, at: u64) {
         for (generation, sizes) in HeapGeneration::ALL.into_iter().zip(&collection.heap) {
-            let labels = Labels::of([Some(Label::Generation(generation))]);
+            let labels = Labels::new([Some(Label::Generation(generation))]);
             self.set(&row::OWN_HEAP_SIZE, labels, sizes.after, at);
             self.set(&row::OWN_HEAP_FRAGMENTATION, labels, sizes.fragmentation, at);
             self.set(&row::BUDGET, labels, sizes.budget, at);
@@ -206,7 +207,7 @@ impl Series {
 
     /// Observes a suspension without a collection.
     pub fn observe_suspension(&mut self, suspension: &Suspension) {
-        let labels = Labels::of([suspension.reason.map(Label::Stop)]);
+        let labels = Labels::new([suspension.reason.map(Label::Stop)]);
         self.add(&row::SUSPENSIONS, labels, 1);
         match known(suspension.stopped_ns) {
             Some(ns) => self.add(&row::SUSPENSION_TIME, labels, ns),
@@ -224,7 +225,7 @@ impl Series {
             return;
         };
         let ended = &request.ended;
-        let labels = Labels::of([ended.route.map(Label::Route)]);
+        let labels = Labels::new([ended.route.map(Label::Route)]);
         self.add(&row::REQUESTS, labels, 1);
         if lost > 0 {
             let ids = ended
@@ -243,7 +244,7 @@ impl Series {
 
     /// Counts a collection that was not exported as a span.
     pub fn observe_unexported(&mut self, why: NotExported) {
-        self.add(&row::UNEXPORTED_SPANS, Labels::of([Some(Label::NotExported(why))]), 1);
+        self.add(&row::UNEXPORTED_SPANS, Labels::new([Some(Label::NotExported(why))]), 1);
     }
 
     /// Sets whether the process exports its runtime metrics.
@@ -257,7 +258,7 @@ impl Series {
         self.add(&row::EVENTS_LOST, Labels::NONE, events);
     }
 
-    /// Returns the start time of the totals.
+    /// Returns the start time of the totals, in Unix nanoseconds.
     pub fn start_unix_ns(&self) -> u64 {
         self.start_unix_ns
     }
@@ -368,7 +369,8 @@ impl Series {
         }
     }
 
-    /// Returns the point with these labels, or the overflow point at the limit; `None` for a disabled metric.
+    /// Returns the point with these labels, and creates it if it does not exist. Returns the overflow point instead of
+    /// a new point with labels at the limit of series, and `None` for a disabled metric.
     fn point(&mut self, definition: &'static MetricDefinition, labels: Labels) -> Option<&mut Point> {
         let is_low = self.options.detail == Detail::Low;
         if is_low && row::DETAILED.iter().any(|detailed| std::ptr::eq(*detailed, definition)) {
@@ -432,7 +434,7 @@ impl Series {
     }
 }
 
-/// Returns the index of a metric in [`row::METRICS`].
+/// Returns the index of a metric in [`row::METRICS`], or `None` if the list does not contain the metric.
 fn place_of(definition: &MetricDefinition) -> Option<usize> {
     row::METRICS.iter().position(|row| std::ptr::eq(*row, definition))
 }

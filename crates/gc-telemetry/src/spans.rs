@@ -54,13 +54,13 @@ pub struct Tracer {
 
 /// Spans as encoded OTLP.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Encoded {
+pub struct EncodedSpans {
     /// Concatenated fields `spans` of `ScopeSpans`.
     fields: Box<[u8]>,
     count: u64,
 }
 
-impl Encoded {
+impl EncodedSpans {
     /// Returns the number of spans.
     pub fn count(&self) -> u64 {
         self.count
@@ -113,14 +113,14 @@ impl Tracer {
         base: UnixBase,
         anomalies: &[Anomaly<'_>],
         in_incident: bool,
-    ) -> Result<(SpanIds, Encoded), NotExported> {
+    ) -> Result<(SpanIds, EncodedSpans), NotExported> {
         if !self.options.enabled {
             return Err(NotExported::NotSelected);
         }
         let ids = self.ids.next(collection);
         let at = base.moment(collection.last_event);
         let decided = self.selection.decide(collection, ids.root(), at, in_incident);
-        // A collection outside the sampled share represents only itself.
+        // A collection that is exported only because of a rule represents only itself, so it has no sampling threshold.
         let state = match decided {
             Ok(()) => self.selection.trace_state(),
             Err(_) if !anomalies.is_empty() => "",
@@ -130,12 +130,12 @@ impl Tracer {
         Ok((ids.root(), spans))
     }
 
-    /// Returns the pauses in a request's trace, if the request is selected.
+    /// Returns the spans of a request's pauses, for the trace of the request.
     ///
     /// # Errors
     ///
     /// Returns the reason if the request is not exported.
-    pub fn trace_request(&mut self, request: &Request, base: UnixBase) -> Result<Encoded, NotExported> {
+    pub fn trace_request(&mut self, request: &Request, base: UnixBase) -> Result<EncodedSpans, NotExported> {
         let is_meant = self.options.enabled && victim::is_meant(&self.options.requests, request);
         if !is_meant {
             return Err(NotExported::NotSelected);

@@ -3,7 +3,7 @@
 use opentelemetry_proto::tonic::common::v1::any_value::Value;
 use opentelemetry_proto::tonic::common::v1::{AnyValue, ArrayValue, KeyValue};
 
-use gc_rules::field::FactValue;
+use rule_engine::field::FactValue;
 
 use super::definition::Attribute;
 

@@ -37,7 +37,7 @@ const VERSION: &str = "app.kubernetes.io/version";
 const TEMPLATE_HASH: &str = "pod-template-hash";
 
 /// Returns the attributes shared by all containers of a pod, each name once.
-pub(crate) fn of_pod(name: &str, object: &PodObject, settings: &Settings) -> Vec<KeyValue> {
+pub(crate) fn describe_pod(name: &str, object: &PodObject, settings: &Settings) -> Vec<KeyValue> {
     let meta = &object.metadata;
     let mut out = Attributes::default();
     if let Some(annotations) = &meta.annotations {
@@ -80,11 +80,11 @@ pub(crate) fn of_pod(name: &str, object: &PodObject, settings: &Settings) -> Vec
 }
 
 /// Returns the attributes of one container.
-pub(crate) fn of_container(container: &ContainerSpec) -> Vec<KeyValue> {
+pub(crate) fn describe_container(container: &ContainerSpec) -> Vec<KeyValue> {
     let mut out = Attributes::default();
     out.text(&row::K8S_CONTAINER_NAME, Some(&container.name));
     if let Some(image) = &container.image {
-        let image = Image::of(image);
+        let image = Image::parse(image);
         out.text(&row::CONTAINER_IMAGE_NAME, Some(image.name));
         if let Some(tag) = image.tag {
             let tags = list([bounded(tag)]);
@@ -95,7 +95,7 @@ pub(crate) fn of_container(container: &ContainerSpec) -> Vec<KeyValue> {
     out.0
 }
 
-/// Returns the owners of a pod, outermost first, if its own metadata names them.
+/// Returns the owners of a pod that the metadata of the pod names, outermost first.
 fn owner(meta: &ObjectMeta) -> Vec<(&'static Attribute, String)> {
     let owners = meta.owner_references.as_deref().unwrap_or_default();
     let Some(OwnerReference { kind, name, .. }) = owners.iter().find(|owner| owner.controller == Some(true)) else {
@@ -119,8 +119,9 @@ fn owner(meta: &ObjectMeta) -> Vec<(&'static Attribute, String)> {
     }
 }
 
-/// Returns the cron job of a job, whose name consists of the name of the cron job and the minutes since 1970 (8 digits
-/// until 2160), or the seconds before Kubernetes 1.21 (10 digits).
+/// Returns the cron job that created a job, or `None` if the name of the job does not end with a time. The name
+/// consists of the name of the cron job and the minutes since 1970 (8 digits until 2160). Before Kubernetes 1.21, the
+/// time is in seconds (10 digits).
 fn cron_job(job: &str) -> Option<&str> {
     let (name, time) = job.rsplit_once('-')?;
     let is_time = matches!(time.len(), 8 | 10) && time.bytes().all(|byte| byte.is_ascii_digit());
@@ -136,7 +137,7 @@ struct Image<'a> {
 }
 
 impl<'a> Image<'a> {
-    fn of(text: &'a str) -> Self {
+    fn parse(text: &'a str) -> Self {
         let (rest, digest) = match text.split_once('@') {
             Some((rest, digest)) => (rest, Some(digest)),
             None => (text, None),

@@ -1,5 +1,5 @@
-//! One request to a Kubernetes server: token, deadlines, bodies within bounds, and what a status means. What moves
-//! bytes is behind [`Transport`], so that tests need neither sockets nor real time.
+//! One request to a Kubernetes server: token, deadlines, bounded bodies, and the meaning of a status. The connection is
+//! behind [`Transport`], so that tests need neither sockets nor real time.
 
 use std::future::Future;
 use std::time::Duration;
@@ -8,30 +8,31 @@ use http::{HeaderValue, StatusCode};
 use hyper::body::Bytes;
 use tokio::time::timeout;
 
-use super::error::Failed;
+use super::error::AnswerError;
 use super::object::Status;
 use super::token::{Token, TokenFile};
 use processes::text::bounded;
 
-/// Most bytes of an error's body that are read.
+/// Maximum number of bytes of an error's body that are read.
 const MAX_ERROR_BYTES: usize = 64 << 10;
-/// How long a request may take until its answer begins, and an answer until it is complete.
-pub(crate) const ANSWER_WITHIN: Duration = Duration::from_secs(30);
-/// No server can silence gcwatch for longer.
+/// Timeout for the start of an answer, and for the whole answer.
+pub(crate) const ANSWER_TIMEOUT: Duration = Duration::from_secs(30);
+/// Maximum delay that a server can request.
 const LONGEST_RETRY_AFTER: Duration = Duration::from_secs(600);
 
-/// Sends requests. It follows no redirect and repeats nothing that the server may have seen.
+/// A transport for requests. An implementation follows no redirect, and repeats no request that the server can have
+/// received.
 pub(crate) trait Transport: Send + Sync {
     /// The body of an answer.
     type Body: Body;
 
-    /// Sends `GET path` and waits until the answer begins. `path` has its query, if any. A transport that cannot keep
-    /// the token secret on its way leaves it out.
+    /// Sends `GET path` and waits until the answer starts. `path` includes its query, if any. A transport that cannot
+    /// protect the token on its way omits the token.
     fn get(
         &self,
         path: &str,
         authorization: Option<HeaderValue>,
-    ) -> impl Future<Output = Result<Answer<Self::Body>, Failed>> + Send;
+    ) -> impl Future<Output = Result<Answer<Self::Body>, AnswerError>> + Send;
 
     /// Sends `POST path` with JSON, like [`get`](Self::get).
     fn post(
@@ -39,16 +40,16 @@ pub(crate) trait Transport: Send + Sync {
         path: &str,
         authorization: Option<HeaderValue>,
         body: Vec<u8>,
-    ) -> impl Future<Output = Result<Answer<Self::Body>, Failed>> + Send;
+    ) -> impl Future<Output = Result<Answer<Self::Body>, AnswerError>> + Send;
 }
 
 /// A body that is read piece by piece.
 pub(crate) trait Body: Send {
-    /// The next piece; `None`: it is complete. Nothing is lost when this is dropped before it is done.
-    fn chunk(&mut self) -> impl Future<Output = Result<Option<Bytes>, Failed>> + Send;
+    /// Returns the next piece, or `None` at the end. This method is cancel safe.
+    fn chunk(&mut self) -> impl Future<Output = Result<Option<Bytes>, AnswerError>> + Send;
 }
 
-/// An answer that has begun.
+/// An answer that has started.
 #[derive(Debug)]
 pub(crate) struct Answer<B> {
     pub(crate) status: StatusCode,
@@ -57,7 +58,7 @@ pub(crate) struct Answer<B> {
     pub(crate) body: B,
 }
 
-/// A Kubernetes server, and who gcwatch is to it.
+/// A Kubernetes server, and gcwatch's identity on it.
 #[derive(Debug)]
 pub(crate) struct Client<T> {
     transport: T,
@@ -74,17 +75,17 @@ impl<T: Transport> Client<T> {
         }
     }
 
-    /// What the server is called in messages.
+    /// Returns the name of the server for messages.
     pub(crate) fn server(&self) -> &str {
         &self.server
     }
 
-    /// The body of an answer that is no error. A token that was rejected, and replaced in its file meanwhile, is sent
-    /// once more at once.
-    pub(crate) async fn get(&self, path: &str) -> Result<T::Body, Failed> {
+    /// Returns the body of an answer that is not an error. If a token was rejected and its file has been replaced, the
+    /// new token is sent once, immediately.
+    pub(crate) async fn get(&self, path: &str) -> Result<T::Body, AnswerError> {
         let token = self.token().await;
         let first = self.attempt(path, token.as_ref()).await;
-        if !matches!(first, Err(Failed::Unauthorized(_))) {
+        if !matches!(first, Err(AnswerError::Unauthorized(_))) {
             return first;
         }
         match self.token().await {
@@ -93,17 +94,17 @@ impl<T: Transport> Client<T> {
         }
     }
 
-    /// The whole body of an answer of at most `limit` bytes.
-    pub(crate) async fn whole(&self, path: &str, limit: usize) -> Result<Vec<u8>, Failed> {
+    /// Returns the whole body of an answer of at most `limit` bytes.
+    pub(crate) async fn whole(&self, path: &str, limit: usize) -> Result<Vec<u8>, AnswerError> {
         let body = self.get(path).await?;
-        within(ANSWER_WITHIN, whole(body, limit)).await
+        within(ANSWER_TIMEOUT, whole(body, limit)).await
     }
 
-    /// Creates an object. An object that the server has already counts as created.
-    pub(crate) async fn post(&self, path: &str, body: Vec<u8>) -> Result<(), Failed> {
+    /// Creates an object. An object that already exists on the server counts as created.
+    pub(crate) async fn post(&self, path: &str, body: Vec<u8>) -> Result<(), AnswerError> {
         let token = self.token().await;
         let first = self.create(path, token.as_ref(), body.clone()).await;
-        if !matches!(first, Err(Failed::Unauthorized(_))) {
+        if !matches!(first, Err(AnswerError::Unauthorized(_))) {
             return first;
         }
         match self.token().await {
@@ -112,35 +113,35 @@ impl<T: Transport> Client<T> {
         }
     }
 
-    async fn create(&self, path: &str, token: Option<&Token>, body: Vec<u8>) -> Result<(), Failed> {
+    async fn create(&self, path: &str, token: Option<&Token>, body: Vec<u8>) -> Result<(), AnswerError> {
         let request = self.transport.post(path, token.map(Token::header), body);
-        let answer = within(ANSWER_WITHIN, request).await?;
+        let answer = within(ANSWER_TIMEOUT, request).await?;
         if answer.status == StatusCode::CONFLICT {
             return Ok(());
         }
         // The rest of the answer is read, so that the connection can be used again.
-        within(ANSWER_WITHIN, whole(accepted(answer, token).await?, MAX_ERROR_BYTES))
+        within(ANSWER_TIMEOUT, whole(accepted(answer, token).await?, MAX_ERROR_BYTES))
             .await
             .map(drop)
     }
 
-    /// The token as it is now, where there is one.
+    /// Returns the current token, or `None` if the client has no token.
     async fn token(&self) -> Option<Token> {
         Some(self.token.as_ref()?.current().await)
     }
 
-    async fn attempt(&self, path: &str, token: Option<&Token>) -> Result<T::Body, Failed> {
+    async fn attempt(&self, path: &str, token: Option<&Token>) -> Result<T::Body, AnswerError> {
         let request = self.transport.get(path, token.map(Token::header));
-        accepted(within(ANSWER_WITHIN, request).await?, token).await
+        accepted(within(ANSWER_TIMEOUT, request).await?, token).await
     }
 }
 
-/// The body of an answer that is no error.
-async fn accepted<B: Body>(answer: Answer<B>, token: Option<&Token>) -> Result<B, Failed> {
+/// Returns the body of an answer that is not an error.
+async fn accepted<B: Body>(answer: Answer<B>, token: Option<&Token>) -> Result<B, AnswerError> {
     if answer.status.is_success() {
         return Ok(answer.body);
     }
-    let body = within(ANSWER_WITHIN, whole(answer.body, MAX_ERROR_BYTES)).await;
+    let body = within(ANSWER_TIMEOUT, whole(answer.body, MAX_ERROR_BYTES)).await;
     let mut refused: Status = body
         .ok()
         .and_then(|body| serde_json::from_slice(&body).ok())
@@ -154,35 +155,38 @@ async fn accepted<B: Body>(answer: Answer<B>, token: Option<&Token>) -> Result<B
     Err(refusal(answer.status, &refused, retry_after))
 }
 
-/// What an answer that is an error means. `retry_after` is the header in seconds; no Kubernetes server sends a date
-/// there.
-pub(crate) fn refusal(status: StatusCode, details: &Status, retry_after: Option<u64>) -> Failed {
+/// Returns the meaning of an answer that is an error. `retry_after` is the value of the header, in seconds. A date is
+/// not supported, because Kubernetes servers do not send one.
+pub(crate) fn refusal(status: StatusCode, details: &Status, retry_after: Option<u64>) -> AnswerError {
     let answer = match &details.message {
         Some(message) => format!("{status}: {}", bounded(message)),
         None => status.to_string(),
     };
     let seconds = retry_after.or_else(|| details.details.as_ref()?.retry_after_seconds);
     match status {
-        StatusCode::GONE => Failed::Expired,
-        StatusCode::UNAUTHORIZED => Failed::Unauthorized(answer),
-        StatusCode::FORBIDDEN => Failed::Forbidden(answer),
-        _ => Failed::Refused {
+        StatusCode::GONE => AnswerError::Expired,
+        StatusCode::UNAUTHORIZED => AnswerError::Unauthorized(answer),
+        StatusCode::FORBIDDEN => AnswerError::Forbidden(answer),
+        _ => AnswerError::Refused {
             answer,
             retry_after: seconds.map(|seconds| Duration::from_secs(seconds).min(LONGEST_RETRY_AFTER)),
         },
     }
 }
 
-/// The result of `future`, or that it took too long.
-pub(crate) async fn within<V>(limit: Duration, future: impl Future<Output = Result<V, Failed>>) -> Result<V, Failed> {
-    timeout(limit, future).await.unwrap_or(Err(Failed::Slow(limit)))
+/// Returns the result of `future`, or an error if it takes longer than `limit`.
+pub(crate) async fn within<V>(
+    limit: Duration,
+    future: impl Future<Output = Result<V, AnswerError>>,
+) -> Result<V, AnswerError> {
+    timeout(limit, future).await.unwrap_or(Err(AnswerError::Slow(limit)))
 }
 
-async fn whole(mut body: impl Body, limit: usize) -> Result<Vec<u8>, Failed> {
+async fn whole(mut body: impl Body, limit: usize) -> Result<Vec<u8>, AnswerError> {
     let mut bytes = Vec::new();
     while let Some(piece) = body.chunk().await? {
         if bytes.len().saturating_add(piece.len()) > limit {
-            return Err(Failed::TooLong(limit));
+            return Err(AnswerError::TooLong(limit));
         }
         bytes.extend_from_slice(&piece);
     }

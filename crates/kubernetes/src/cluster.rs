@@ -108,7 +108,7 @@ mod tests {
     }
 
     /// Scenario: the host is a name, an IPv4 or an IPv6 address, with and without brackets, with the default port and
-    /// another one.
+    /// with another port.
     /// Guarantee: each becomes a valid URL with TLS.
     #[test]
     fn api_server_is_found_by_name_and_address() {
@@ -130,7 +130,8 @@ mod tests {
     }
 
     /// Scenario: variables are missing, empty, not a port, or more than a host.
-    /// Guarantee: the error names the variable and the remedy; a token is not sent to the host after an `@`.
+    /// Guarantee: the error names the variable, and for a missing variable the remedy. A host with an `@` is refused,
+    /// so no token is sent to the host after the `@`.
     #[test]
     fn missing_and_invalid_variables_are_named() {
         let missing = api_server(None, Some("443".into())).unwrap_err().to_string();

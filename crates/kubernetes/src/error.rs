@@ -4,7 +4,7 @@ use std::io;
 use std::path::PathBuf;
 use std::time::Duration;
 
-/// Error returned if there can be no client. It requires a change of the pod or of the configuration.
+/// Error returned if no client can be set up. The pod or the configuration must be changed.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum SetupError {
     #[error(
@@ -35,7 +35,7 @@ pub(crate) enum SetupError {
 /// Error returned if an answer is not usable. The log messages add the name of the server
 /// ([`super::client::Client::server`]).
 #[derive(Debug, thiserror::Error)]
-pub(crate) enum Failed {
+pub(crate) enum AnswerError {
     #[error("the resource version is no longer available (410 Gone); all pods are listed again")]
     Expired,
     #[error(
@@ -60,20 +60,20 @@ pub(crate) enum Failed {
     Broken(String),
     #[error("the answer is longer than {0} bytes")]
     TooLong(usize),
-    #[error("there are more than {0} pods; set NODE_NAME or kubernetes.node_name to list those of this node only")]
+    #[error("there are more than {0} pods; set NODE_NAME or kubernetes.node_name to list only the pods of this node")]
     TooMany(usize),
-    #[error("the answer is invalid: {0}; check that the address is that of a Kubernetes server")]
+    #[error("the answer is invalid: {0}; check that the address belongs to a Kubernetes server")]
     Invalid(String),
 }
 
-impl Failed {
+impl AnswerError {
     /// Returns whether access was denied. Waiting does not help: the permissions or the service account must be
     /// changed.
     pub(crate) const fn is_denied(&self) -> bool {
         matches!(self, Self::Forbidden(_) | Self::Unauthorized(_))
     }
 
-    /// Returns the delay that the server requests.
+    /// Returns the delay that the server requests, or `None` if it requests no delay.
     pub(crate) const fn retry_after(&self) -> Option<Duration> {
         match self {
             Self::Refused { retry_after, .. } => *retry_after,

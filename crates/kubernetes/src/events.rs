@@ -1,10 +1,10 @@
-//! Kubernetes Events on pods: what `kubectl describe pod` and `kubectl events` show.
+//! Kubernetes Events on pods, which `kubectl describe pod` and `kubectl events` show.
 //!
-//! An event is created once: its name is that of the incident's change, so that a repeated request, and a gcwatch that
-//! was restarted, create no second one. The only right that this needs is to create events.
+//! An event is created once: its name identifies the change of the incident, so a repeated request, or a restarted
+//! gcwatch, does not create a second event. gcwatch needs only the permission to create events.
 //!
-//! Events wait in a bounded queue for one task. A failed request is repeated a few times; then the event is dropped and
-//! counted, because the API server keeps events for an hour only.
+//! Events wait in a bounded queue for one task. A failed request is repeated a few times. Then the event is dropped and
+//! counted, because the API server keeps events for only one hour.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -17,17 +17,17 @@ use tokio::time::sleep;
 use tracing::{info, warn};
 
 use super::client::{Client, Transport};
-use super::error::Failed;
+use super::error::AnswerError;
 use super::source::api_server;
 use processes::text::bounded;
 
-/// Maximum number of events that wait.
+/// Maximum number of waiting events.
 const MAX_WAITING: usize = 128;
-/// Attempts to create an event.
+/// Maximum number of attempts to create an event.
 const ATTEMPTS: u32 = 5;
-/// Pauses after failures.
+/// Pauses between attempts.
 const BACKOFF: Backoff = Backoff::new(Duration::from_secs(1), Duration::from_secs(30));
-/// Minimum time between two events, so that a node cannot burden the API server.
+/// Minimum interval between two events, which limits the load on the API server.
 const PAUSE: Duration = Duration::from_millis(200);
 /// Maximum length of a message. The API server accepts 1 KiB.
 const MAX_MESSAGE: usize = 1000;
@@ -36,14 +36,14 @@ const MAX_NAME: usize = 200;
 /// Name of gcwatch in events.
 const COMPONENT: &str = "gcwatch";
 
-/// A pod.
+/// The pod of an event.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct EventPod {
-    /// Its namespace, in which the event is created.
+    /// Namespace of the pod, in which the event is created.
     pub namespace: String,
-    /// Its name.
+    /// Name of the pod.
     pub name: String,
-    /// Its UID. `kubectl describe` shows events with the UID of the pod.
+    /// UID of the pod. `kubectl describe` shows events with this UID.
     pub uid: String,
 }
 
@@ -52,19 +52,19 @@ pub struct EventPod {
 pub struct PodEvent {
     /// The pod.
     pub pod: EventPod,
-    /// The part of the event's name that no other event of the pod has: letters, digits and `-`.
+    /// Unique part of the event's name within the pod: letters, digits and `-`.
     pub id: String,
-    /// A word for programs, such as `GcIncident`.
+    /// Machine-readable reason, such as `GcIncident`.
     pub reason: &'static str,
-    /// What happened.
+    /// Text of the event.
     pub message: String,
-    /// Whether it is a warning.
+    /// Whether the event is a warning.
     pub is_warning: bool,
-    /// The time at which it happened, RFC 3339 in seconds.
+    /// Time of the event, in RFC 3339 with seconds.
     pub at: String,
 }
 
-/// A handle of the events. Cheap to clone; no call waits.
+/// A handle for creating events. Clones are cheap, and no call waits.
 #[derive(Debug, Clone)]
 pub struct Events {
     waiting: Sender<PodEvent>,
@@ -125,12 +125,12 @@ impl Events {
     }
 }
 
-/// The task's state.
+/// State of the task that creates events.
 struct Writer<T> {
     client: Client<T>,
     host: String,
     counts: Arc<EventCounts>,
-    /// Whether the newest failure was logged.
+    /// Whether a failure was logged. The next success resets this flag.
     is_failing: AtomicBool,
 }
 
@@ -144,7 +144,7 @@ impl<T: Transport> Writer<T> {
         }
     }
 
-    /// Creates the events that wait, in order, until every [`Events`] is dropped.
+    /// Creates queued events, in order, until every [`Events`] is dropped.
     async fn run(self, mut waiting: Receiver<PodEvent>) {
         while let Some(event) = waiting.recv().await {
             self.create(&event).await;
@@ -169,7 +169,7 @@ impl<T: Transport> Writer<T> {
             };
             if !self.is_failing.swap(true, Ordering::Relaxed) {
                 let why = match &failed {
-                    Failed::Forbidden(answer) => {
+                    AnswerError::Forbidden(answer) => {
                         format!("access denied ({answer}); the service account needs `create` of `events`")
                     }
                     other => other.to_string(),
@@ -186,16 +186,16 @@ impl<T: Transport> Writer<T> {
 }
 
 /// Returns whether the same request can succeed later.
-fn is_repeated(failed: &Failed) -> bool {
+fn is_repeated(failed: &AnswerError) -> bool {
     match failed {
-        Failed::Forbidden(_) => false,
+        AnswerError::Forbidden(_) => false,
         // The namespace is being deleted, or does not exist.
-        Failed::Refused { answer, .. } => !answer.starts_with("404") && !answer.starts_with("422"),
+        AnswerError::Refused { answer, .. } => !answer.starts_with("404") && !answer.starts_with("422"),
         _ => true,
     }
 }
 
-/// Returns the object that the API server gets.
+/// Returns the JSON object of an event for the API server.
 fn object(event: &PodEvent, host: &str) -> Value {
     let PodEvent { pod, id, at, .. } = event;
     let start: String = pod.name.chars().take(MAX_NAME.saturating_sub(id.len())).collect();
@@ -250,10 +250,10 @@ mod tests {
         (script, counts.now(), begin.elapsed())
     }
 
-    /// Scenario: the server accepts an event, has it already, is unavailable once, refuses the right, is unavailable
-    /// always.
-    /// Guarantee: an event that the server has counts as created; what can heal is repeated after a pause, at most five
-    /// times; a refused right is not repeated.
+    /// Scenario: the server accepts an event, already has it, is temporarily unavailable, denies the permission, or is
+    /// always unavailable.
+    /// Guarantee: an existing event counts as created; a temporary failure is repeated after a pause, at most five
+    /// times; a denied permission is not repeated.
     #[tokio::test(start_paused = true)]
     async fn event_is_created_once() {
         let answer = |status| ScriptedAnswer::whole(status, "{}");
@@ -278,7 +278,7 @@ mod tests {
         assert_eq!((script.asked().len(), counts[0].1, counts[1].1), (5, 0, 1));
     }
 
-    /// Scenario: a pod with the longest name, and a message of many kilobytes.
+    /// Scenario: a pod has the longest name, and a message has many kilobytes.
     /// Guarantee: name and message are within the limits of the API server.
     #[test]
     fn event_is_within_limits() {

@@ -2,26 +2,26 @@
 //!
 //! ```text
 //! API server: list, watch --+
-//!                           +--> object: JSON -> pod: what is kept --> pods: by uid and container --> pipeline
+//!                           +--> object: JSON -> pod: kept fields -> pods: by uid and container --> pipeline
 //! kubelet: /pods, polled ---+
 //!
 //! source -> watch -> client -> transport     lines, token, cluster, error: parts without network
-//! incidents -> events -> client              Kubernetes Events on pods, where they are switched on
+//! incidents -> events -> client              Kubernetes Events on pods, if they are enabled
 //! ```
 //!
-//! All of it is optional: nothing waits for it, and while the source does not answer, what was known last is used.
-//! Metadata that arrives late is on everything that is reported of the process from then on. Of a pod only what is
-//! reported is kept, within limits.
+//! Metadata is optional: no task waits for it, and the last known metadata is used while the source is unavailable. All
+//! later telemetry of a process contains metadata that arrives late. Only the reported fields of a pod are kept, within
+//! limits.
 //!
-//! The client is small and written here; `docs/decisions/kubernetes-client.md` says why.
+//! The client is small and part of this crate; `docs/decisions/kubernetes-client.md` has the reasons.
 //!
 //! # Invariants
 //!
-//! * **Nothing waits**: attributes are looked up in memory ([`processes::surroundings`]); requests have deadlines.
-//! * **Bounded**: pods, labels, the bytes of one object.
-//! * **Only for attributes that a process did not give itself.**
+//! * **No waits**: attributes are looked up in memory ([`processes::surroundings`]), and requests have deadlines.
+//! * **Bounded**: the number of pods and labels, and the size of an object.
+//! * **Only attributes that a process did not set itself.**
 
-// Time is a value: only the modules that allow it ask a clock (clippy.toml).
+// Time is a value: only the modules with an exception read a clock (clippy.toml).
 #![deny(clippy::disallowed_methods)]
 
 mod attributes;
@@ -36,7 +36,10 @@ mod object;
 mod pod;
 mod pods;
 #[cfg(test)]
-#[expect(clippy::disallowed_methods, reason = "a faked server says when it was asked")]
+#[expect(
+    clippy::disallowed_methods,
+    reason = "a scripted server records the times of requests"
+)]
 mod script;
 pub mod settings;
 #[expect(clippy::disallowed_methods, reason = "watches retry")]

@@ -1,7 +1,7 @@
 //! Splits a stream into lines of bounded length.
 
 /// Size of the buffer that stays allocated between lines, in bytes.
-const KEPT: usize = 64 << 10;
+const BUFFER_BYTES: usize = 64 << 10;
 
 /// A line without its line break.
 #[derive(Debug, PartialEq, Eq)]
@@ -12,12 +12,12 @@ pub(crate) enum Line<'a> {
     Skipped,
 }
 
-/// Error returned if a line does not end within the skipped bytes.
+/// Error returned if a line does not end within the maximum number of skipped bytes.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Endless;
 
-/// Splits a stream into lines. A line of more than `longest` bytes is skipped; a line of more than `endless` bytes ends
-/// the stream. At most `longest` bytes and one piece are held.
+/// A splitter that divides a stream into lines. A line of more than `longest` bytes is skipped; a line of more than
+/// `endless` bytes ends the stream. At most `longest` bytes and one piece are held.
 #[derive(Debug)]
 pub(crate) struct Lines {
     longest: usize,
@@ -49,7 +49,7 @@ impl Lines {
         self.searched = self.searched.saturating_sub(self.start);
         self.start = 0;
         if self.buffer.is_empty() {
-            self.buffer.shrink_to(KEPT);
+            self.buffer.shrink_to(BUFFER_BYTES);
         }
         self.buffer.extend_from_slice(piece);
     }
@@ -89,7 +89,7 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    /// Returns all lines of these pieces (`None` if skipped), and whether one is unfinished.
+    /// Returns all lines of these pieces (`None` for a skipped line), and whether the last line is unfinished.
     fn cut(pieces: &[&[u8]], longest: usize) -> (Vec<Option<Vec<u8>>>, bool) {
         let mut lines = Lines::new(longest, usize::MAX);
         let mut found = Vec::new();
@@ -106,7 +106,7 @@ mod tests {
         (found, lines.is_within_a_line())
     }
 
-    /// Scenario: one line has the maximum length, the next one is longer, and another follows.
+    /// Scenario: one line has the maximum length, the next line is longer, and other lines follow.
     /// Guarantee: only the line that is too long is skipped.
     #[test]
     fn long_lines_are_skipped() {
@@ -132,7 +132,7 @@ mod tests {
 
     proptest! {
         /// Scenario: arbitrary streams arrive in arbitrary pieces.
-        /// Guarantee: the lines are those of the whole stream, however it was split.
+        /// Guarantee: the lines are the same as for the undivided stream.
         #[test]
         fn pieces_do_not_matter(pieces in proptest::collection::vec("[a\n]{0,9}", 0..20), longest in 0_usize..6) {
             let stream = pieces.concat();

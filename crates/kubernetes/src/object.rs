@@ -1,4 +1,4 @@
-//! The fields of Kubernetes objects that gcwatch reads. Each can be absent or null in the JSON.
+//! The fields of Kubernetes objects that gcwatch reads. Each field can be absent or null in the JSON.
 
 use std::collections::BTreeMap;
 
@@ -79,7 +79,7 @@ pub(crate) struct ContainerStatus {
     /// Id with its scheme: `containerd://ID`.
     #[serde(rename = "containerID")]
     pub(crate) container_id: Option<String>,
-    /// Current state. Contains the end of the container if it has ended and was not restarted (yet).
+    /// Current state. Contains the end of the container if the container has ended and has not been restarted.
     pub(crate) state: Option<ContainerState>,
     /// State of the previous container, which contains its end.
     #[serde(rename = "lastState")]
@@ -89,13 +89,13 @@ pub(crate) struct ContainerStatus {
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
 pub(crate) struct ContainerState {
-    pub(crate) terminated: Option<Terminated>,
+    pub(crate) terminated: Option<TerminatedState>,
 }
 
 /// The end of a container.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
-pub(crate) struct Terminated {
+pub(crate) struct TerminatedState {
     /// `OOMKilled`, `Error`, `Completed` ...
     pub(crate) reason: Option<String>,
     pub(crate) exit_code: Option<i32>,

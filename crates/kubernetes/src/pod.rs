@@ -3,9 +3,9 @@
 use opentelemetry_proto::tonic::common::v1::KeyValue;
 
 use super::attributes;
-use super::object::{ContainerSpec, ContainerStatus, PodObject, Terminated};
+use super::object::{ContainerSpec, ContainerStatus, PodObject, TerminatedState};
 use super::settings::Settings;
-use processes::surroundings::Ended;
+use processes::surroundings::ContainerEnd;
 use processes::text::bounded;
 
 /// Maximum number of containers that are kept per pod.
@@ -33,7 +33,7 @@ pub(crate) struct Container {
     /// Attributes of only this container.
     pub(crate) attributes: Vec<KeyValue>,
     /// The last ends of containers with this name, by their ids from the runtime.
-    pub(crate) ended: Vec<(String, Ended)>,
+    pub(crate) ended: Vec<(String, ContainerEnd)>,
 }
 
 /// The kubelet's reason for a container that was killed for memory.
@@ -58,7 +58,7 @@ impl Pod {
                     let status = statuses.iter().find(|status| status.name == spec.name);
                     Container {
                         id: status.and_then(|status| id(status.container_id.as_deref()?)),
-                        attributes: attributes::of_container(spec),
+                        attributes: attributes::describe_container(spec),
                         ended: status.map(ended).unwrap_or_default(),
                     }
                 };
@@ -71,19 +71,20 @@ impl Pod {
         Some(Self {
             uid: bounded(uid),
             hash: hash.map(|hash| bounded(hash)),
-            attributes: attributes::of_pod(name, object, settings),
+            attributes: attributes::describe_pod(name, object, settings),
             containers,
         })
     }
 
-    /// Returns how a container ended; `None` if it runs, or if its end is no longer known.
-    pub(crate) fn ended(&self, container: &str) -> Option<Ended> {
+    /// Returns the end of a container, or `None` if the container runs or its end is no longer known.
+    pub(crate) fn ended(&self, container: &str) -> Option<ContainerEnd> {
         let mut ends = self.containers.iter().flat_map(|container| &container.ended);
         ends.find(|(id, _)| id == container).map(|(_, ended)| *ended)
     }
 
     /// Returns the attributes of a process in one of the pod's containers. The id of the container can be unknown
-    /// (`None`), or missing in the status of the pod. If the pod has only one container, that one is used.
+    /// (`None`), or missing in the status of the pod. In both cases, the attributes of the container are used only if
+    /// the pod has no other container.
     pub(crate) fn attributes(&self, container: Option<&str>) -> Vec<KeyValue> {
         let mut containers = self.containers.iter();
         let known = containers.find(|known| container.is_some() && known.id.as_deref() == container);
@@ -103,16 +104,16 @@ impl Pod {
 }
 
 /// Returns the ends in the status of a container.
-fn ended(status: &ContainerStatus) -> Vec<(String, Ended)> {
+fn ended(status: &ContainerStatus) -> Vec<(String, ContainerEnd)> {
     let states = [&status.state, &status.last_state];
     let ends = states
         .into_iter()
         .flatten()
         .filter_map(|state| state.terminated.as_ref());
-    let end = |end: &Terminated| {
+    let end = |end: &TerminatedState| {
         let oom_killed = end.reason.as_deref() == Some(OOM_KILLED);
         let failed = oom_killed || end.exit_code.is_some_and(|code| !ORDINARY.contains(&code));
-        Some((id(end.container_id.as_deref()?)?, Ended { oom_killed, failed }))
+        Some((id(end.container_id.as_deref()?)?, ContainerEnd { oom_killed, failed }))
     };
     ends.filter_map(end).collect()
 }

@@ -7,22 +7,22 @@ use opentelemetry_proto::tonic::common::v1::KeyValue;
 
 use super::pod::Pod;
 use processes::container::ContainerIdentity;
-use processes::surroundings::{Ended, Surroundings};
+use processes::surroundings::{ContainerEnd, Surroundings};
 
 /// Maximum number of pods that are kept. A node has a few hundred at most.
 pub(crate) const MAX_PODS: usize = 4096;
 
 #[derive(Debug, Default)]
-pub struct Pods(RwLock<Known>);
+pub struct Pods(RwLock<PodIndex>);
 
 #[derive(Debug, Default)]
-struct Known {
+struct PodIndex {
     by_uid: HashMap<String, Arc<Pod>>,
     /// Uids by container id, and by the uid in the control group name of a static pod.
     uids: HashMap<String, String>,
 }
 
-impl Known {
+impl PodIndex {
     fn remove(&mut self, uid: &str) -> bool {
         let Some(pod) = self.by_uid.remove(uid) else {
             return false;
@@ -35,10 +35,10 @@ impl Known {
         true
     }
 
-    fn put(&mut self, pod: Pod) -> Put {
+    fn put(&mut self, pod: Pod) -> PutOutcome {
         match self.by_uid.get(&pod.uid) {
-            Some(known) if **known == pod => return Put::Same,
-            None if self.by_uid.len() >= MAX_PODS => return Put::Full,
+            Some(known) if **known == pod => return PutOutcome::Same,
+            None if self.by_uid.len() >= MAX_PODS => return PutOutcome::Full,
             _ => {}
         }
         let uid = pod.uid.clone();
@@ -47,13 +47,13 @@ impl Known {
             self.uids.insert(name.to_owned(), uid.clone());
         }
         self.by_uid.insert(uid, Arc::new(pod));
-        Put::Changed
+        PutOutcome::Changed
     }
 }
 
 /// The outcome of adding a pod.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Put {
+pub(crate) enum PutOutcome {
     /// The pod was already known and has not changed.
     Same,
     /// The pod is new or has changed.
@@ -68,12 +68,12 @@ fn names(pod: &Pod) -> impl Iterator<Item = &str> {
 }
 
 impl Pods {
-    /// Adds a pod, or replaces the known one.
-    pub(crate) fn put(&self, pod: Pod) -> Put {
+    /// Adds a pod, or replaces the known pod with the same uid.
+    pub(crate) fn put(&self, pod: Pod) -> PutOutcome {
         self.0.write().unwrap_or_else(PoisonError::into_inner).put(pod)
     }
 
-    /// Forgets a pod. Returns whether it was known.
+    /// Forgets a pod, and returns whether the pod was known.
     pub(crate) fn remove(&self, uid: &str) -> bool {
         self.0.write().unwrap_or_else(PoisonError::into_inner).remove(uid)
     }
@@ -90,9 +90,9 @@ impl Pods {
         let mut full = 0;
         for pod in pods {
             match known.put(pod) {
-                Put::Same => {}
-                Put::Changed => changed = true,
-                Put::Full => full += 1,
+                PutOutcome::Same => {}
+                PutOutcome::Changed => changed = true,
+                PutOutcome::Full => full += 1,
             }
         }
         (changed, full)
@@ -104,7 +104,7 @@ impl Pods {
     }
 }
 
-impl Known {
+impl PodIndex {
     fn pod_of(&self, container: &ContainerIdentity) -> Option<&Arc<Pod>> {
         let id = container.container_id.as_deref();
         // The container id has precedence: the uid of a static pod in its control group differs from its uid at the API
@@ -125,7 +125,7 @@ impl Surroundings for Pods {
             .unwrap_or_default()
     }
 
-    fn ended(&self, container: &ContainerIdentity) -> Option<Ended> {
+    fn ended(&self, container: &ContainerIdentity) -> Option<ContainerEnd> {
         let known = self.0.read().unwrap_or_else(PoisonError::into_inner);
         known.pod_of(container)?.ended(container.container_id.as_deref()?)
     }

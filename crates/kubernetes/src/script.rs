@@ -10,23 +10,23 @@ use tokio::sync::mpsc;
 use tokio::time::Instant;
 
 use super::client::{Answer, Body, Transport};
-use super::error::Failed;
+use super::error::AnswerError;
 
-/// What happens to a request.
+/// The outcome of a request.
 pub(crate) enum ScriptedAnswer {
-    /// It is answered: status, `Retry-After`, the pieces of the body, and how the body ends.
+    /// An answer: status, `Retry-After`, the pieces of the body, and the end of the body.
     Answer(u16, Option<&'static str>, Vec<Bytes>, End),
-    /// It is answered with the pieces that are sent, in order when the sender is dropped.
+    /// An answer with the pieces that are sent. The answer ends cleanly when the sender is dropped.
     Live(mpsc::Receiver<Bytes>),
-    /// It is not answered.
+    /// No answer.
     Nothing,
 }
 
-/// How a body ends.
+/// The end of a body.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum End {
     InOrder,
-    /// Nothing more comes, and the connection stays.
+    /// No further piece arrives, and the connection stays open.
     Silence,
     Broken,
 }
@@ -37,21 +37,21 @@ impl ScriptedAnswer {
     }
 }
 
-/// A request that was made.
+/// A request that was sent.
 #[derive(Debug, Clone)]
-pub(crate) struct Asked {
+pub(crate) struct RecordedRequest {
     pub(crate) at: Instant,
     pub(crate) path: String,
     pub(crate) authorization: Option<HeaderValue>,
     pub(crate) body: Vec<u8>,
 }
 
-/// Answers requests as its steps say; after the last one it does not answer.
+/// A transport that answers requests with its steps, and does not answer after the last step.
 #[derive(Clone, Default)]
 pub(crate) struct Script {
     steps: Arc<Mutex<VecDeque<ScriptedAnswer>>>,
-    asked: Arc<Mutex<Vec<Asked>>>,
-    /// Called while a request is under way.
+    asked: Arc<Mutex<Vec<RecordedRequest>>>,
+    /// Called with the number of each request, before the request is answered.
     pub(crate) meanwhile: Option<Arc<dyn Fn(usize) + Send + Sync>>,
 }
 
@@ -63,7 +63,7 @@ impl Script {
         }
     }
 
-    pub(crate) fn asked(&self) -> Vec<Asked> {
+    pub(crate) fn asked(&self) -> Vec<RecordedRequest> {
         self.asked.lock().unwrap().clone()
     }
 }
@@ -71,7 +71,7 @@ impl Script {
 impl Transport for Script {
     type Body = Pieces;
 
-    async fn get(&self, path: &str, authorization: Option<HeaderValue>) -> Result<Answer<Pieces>, Failed> {
+    async fn get(&self, path: &str, authorization: Option<HeaderValue>) -> Result<Answer<Pieces>, AnswerError> {
         self.post(path, authorization, Vec::new()).await
     }
 
@@ -80,10 +80,10 @@ impl Transport for Script {
         path: &str,
         authorization: Option<HeaderValue>,
         body: Vec<u8>,
-    ) -> Result<Answer<Pieces>, Failed> {
+    ) -> Result<Answer<Pieces>, AnswerError> {
         let number = {
             let mut asked = self.asked.lock().unwrap();
-            asked.push(Asked {
+            asked.push(RecordedRequest {
                 at: Instant::now(),
                 path: path.to_owned(),
                 authorization,
@@ -111,14 +111,14 @@ impl Transport for Script {
     }
 }
 
-/// The pieces of a body.
+/// The remaining pieces of a body.
 pub(crate) enum Pieces {
     Given(VecDeque<Bytes>, End),
     Live(mpsc::Receiver<Bytes>),
 }
 
 impl Body for Pieces {
-    async fn chunk(&mut self) -> Result<Option<Bytes>, Failed> {
+    async fn chunk(&mut self) -> Result<Option<Bytes>, AnswerError> {
         let (pieces, end) = match self {
             Self::Given(pieces, end) => (pieces, *end),
             Self::Live(pieces) => return Ok(pieces.recv().await),
@@ -127,7 +127,7 @@ impl Body for Pieces {
             (Some(piece), _) => Ok(Some(piece)),
             (None, End::InOrder) => Ok(None),
             (None, End::Silence) => pending().await,
-            (None, End::Broken) => Err(Failed::Broken("the script says so".to_owned())),
+            (None, End::Broken) => Err(AnswerError::Broken("the script ends it".to_owned())),
         }
     }
 }

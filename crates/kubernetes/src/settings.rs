@@ -1,4 +1,4 @@
-//! Where pod metadata comes from, and which of it is reported.
+//! The source of pod metadata, and the selection of reported metadata.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -9,32 +9,32 @@ words! {
     /// The source of pod metadata.
     #[derive(Default)]
     pub enum Source {
-        /// The API server where gcwatch runs in a pod with a service account, else none.
+        /// The API server if gcwatch runs in a pod with a service account; otherwise, no source.
         #[default]
         Auto = "auto",
         /// The API server: pods are listed and watched.
         ApiServer = "api-server",
         /// The kubelet of the node: pods are polled.
         Kubelet = "kubelet",
-        /// None.
+        /// No source.
         Nowhere = "none",
     }
 }
 
-/// Where pod metadata comes from, and which of it is reported.
+/// The source of pod metadata, and the selection of reported metadata.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Settings {
     pub source: Source,
-    /// The node whose pods are watched; `None`: those of all nodes, which is a heavy load on a large cluster.
+    /// The node whose pods are watched. `None` watches the pods of all nodes, which is a heavy load on a large cluster.
     pub node: Option<String>,
-    /// The kubelet's URL. `PATH/pods` is requested there.
+    /// URL of the kubelet. Requests go to `PATH/pods` below it.
     pub kubelet_url: String,
-    /// The interval of requests to the kubelet.
+    /// Interval between requests to the kubelet.
     pub kubelet_interval: Duration,
-    /// PEM file of the authorities that certify the kubelet; `None`: those of the service account, outside of a pod the
-    /// system's.
+    /// PEM file of the authorities that certify the kubelet. `None` uses the authorities of the service account, or of
+    /// the system if there is no service account.
     pub kubelet_certificate: Option<PathBuf>,
-    /// False: the kubelet's certificate is not verified.
+    /// Whether the kubelet's certificate is verified.
     pub kubelet_verify: bool,
     /// Labels of pods that become attributes `k8s.pod.label.*`.
     pub labels: Vec<String>,

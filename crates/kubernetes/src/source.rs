@@ -1,4 +1,4 @@
-//! Follows one source for as long as gcwatch runs: asks, waits longer after each failure, asks again.
+//! Follows one source while gcwatch runs: sends requests, and waits longer after each failure.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -11,9 +11,9 @@ use tracing::{info, warn};
 
 use super::client::{Client, Transport};
 use super::cluster::{Cluster, ServiceAccount};
-use super::error::{Failed, SetupError};
+use super::error::{AnswerError, SetupError};
 use super::pod::Pod;
-use super::pods::{Pods, Put};
+use super::pods::{Pods, PutOutcome};
 use super::settings::{Settings, Source};
 use super::stats::Stats;
 use super::token::TokenFile;
@@ -24,11 +24,11 @@ use processes::text::bounded;
 /// Pauses after failures: from one second to one minute.
 const BACKOFF: Backoff = Backoff::new(Duration::from_secs(1), Duration::from_secs(60));
 
-/// Changes that follow one another within this time are reported together.
-const TOGETHER: Duration = Duration::from_millis(200);
+/// Period within which consecutive changes are reported together.
+const BATCH_PERIOD: Duration = Duration::from_millis(200);
 
-/// Follows the source that the settings name. Completes when there is none; `changed` is called when what is known of
-/// pods changed.
+/// Follows the source in the settings. Returns if no source is configured, or if its client cannot be set up;
+/// otherwise, never returns. `changed` is called when the known data about pods changes.
 pub async fn follow(settings: Settings, pods: Arc<Pods>, stats: Arc<Stats>, changed: impl Fn() + Send) {
     let source = match settings.source {
         Source::Auto if Cluster::is_at_hand() => Source::ApiServer,
@@ -38,7 +38,7 @@ pub async fn follow(settings: Settings, pods: Arc<Pods>, stats: Arc<Stats>, chan
     let client = match source {
         Source::Auto | Source::Nowhere => return,
         Source::ApiServer => api_server(),
-        // The service account is valid for the kubelet, too; outside of a pod there is none.
+        // The service account is also valid for the kubelet, but it does not exist outside a pod.
         Source::Kubelet => {
             let account = Cluster::from_environment().ok().map(|cluster| cluster.account);
             kubelet_client(&settings, account.filter(ServiceAccount::is_mounted))
@@ -55,7 +55,7 @@ pub async fn follow(settings: Settings, pods: Arc<Pods>, stats: Arc<Stats>, chan
     if source == Source::ApiServer && settings.node.is_none() {
         warn!(
             target: "gcwatch::kubernetes",
-            "watching the pods of all nodes; set NODE_NAME or kubernetes.node_name to watch those of this node only"
+            "watching the pods of all nodes; set NODE_NAME or kubernetes.node_name to watch only the pods of this node"
         );
     }
     let follower = Follower {
@@ -81,13 +81,13 @@ pub(crate) fn api_server() -> Result<Client<Http>, SetupError> {
     Ok(Client::new(http, named("the API server", &url), Some(token)))
 }
 
-/// The token is sent to a kubelet with a certificate of the cluster, of the file in the settings, or to whoever answers
-/// where the settings say so.
+/// Returns a client for a kubelet. The token is sent only to a kubelet that is certified by an authority of the cluster
+/// or of the file in the settings, or to any kubelet if the settings disable verification.
 fn kubelet_client(settings: &Settings, account: Option<ServiceAccount>) -> Result<Client<Http>, SetupError> {
     let url = settings.kubelet_url.trim();
     let url = Url::parse(url).map_err(|error| SetupError::Url(error.to_string()))?;
     if !url.username().is_empty() || url.password().is_some() {
-        return Err(SetupError::Url("it has a user or a password".to_owned()));
+        return Err(SetupError::Url("the URL contains a user or a password".to_owned()));
     }
     if !matches!(url.scheme(), "http" | "https") || url.query().is_some() || url.fragment().is_some() {
         return Err(SetupError::Url(bounded(url.as_str())));
@@ -105,12 +105,12 @@ fn kubelet_client(settings: &Settings, account: Option<ServiceAccount>) -> Resul
     Ok(Client::new(http, named("the kubelet", &url), token))
 }
 
-/// What a server is called in messages.
+/// Returns the name of a server for messages.
 fn named(kind: &str, url: &Url) -> String {
     format!("{kind} at {}", url.as_str().trim_end_matches('/'))
 }
 
-/// One source, and what is done with its answers.
+/// One source, and the handling of its answers.
 pub(crate) struct Follower<T, F> {
     /// Pauses after failures.
     pub(crate) backoff: Backoff,
@@ -119,12 +119,12 @@ pub(crate) struct Follower<T, F> {
     pub(crate) pods: Arc<Pods>,
     pub(crate) stats: Arc<Stats>,
     pub(crate) changed: F,
-    /// The last failure was about rights or the token: somebody must act.
+    /// Whether the last failure concerned permissions or the token, so that an operator must act.
     pub(crate) is_denied: AtomicBool,
 }
 
 impl<T: Transport, F: Fn()> Follower<T, F> {
-    /// Lists all pods, and watches what changes. Never completes.
+    /// Lists all pods and then watches changes. Never returns.
     pub(crate) async fn watch(self) {
         let node = self.settings.node.clone();
         let node = node.as_deref();
@@ -145,10 +145,11 @@ impl<T: Transport, F: Fn()> Follower<T, F> {
                     }
                 },
             };
-            // What this watch does not deliver, the next one does: it continues at the newest version received.
+            // The next watch delivers changes that this watch did not, because it continues at the newest received
+            // version.
             let mut newest = from.clone();
             if let Err(failed) = self.watched(node, from, &mut newest, &mut pause).await {
-                let is_expired = matches!(failed, Failed::Expired);
+                let is_expired = matches!(failed, AnswerError::Expired);
                 if is_expired {
                     self.stats.counts().failures += 1;
                 } else {
@@ -162,21 +163,21 @@ impl<T: Transport, F: Fn()> Follower<T, F> {
         }
     }
 
-    /// One watch until the server ends it in order.
+    /// Handles one watch until it ends. Returns an error unless the server ends the watch cleanly.
     async fn watched(
         &self,
         node: Option<&str>,
         from: String,
         newest: &mut String,
         pause: &mut Backoff,
-    ) -> Result<(), Failed> {
+    ) -> Result<(), AnswerError> {
         let mut watch = Watch::begin(&self.client, node, from).await?;
         self.current();
         let mut has_unreported_changes = false;
         let mut had_events = false;
         loop {
             let next = if has_unreported_changes {
-                match timeout(TOGETHER, watch.next()).await {
+                match timeout(BATCH_PERIOD, watch.next()).await {
                     Ok(next) => next,
                     Err(_) => {
                         (self.changed)();
@@ -194,7 +195,8 @@ impl<T: Transport, F: Fn()> Follower<T, F> {
                     if has_unreported_changes {
                         (self.changed)();
                     }
-                    // A server that ends each watch at once is not asked again without a pause.
+                    // If the server ended the watch without an event, wait, because the server can end each watch at
+                    // once.
                     return match other {
                         Ok(_) if !had_events => {
                             wait(pause, None).await;
@@ -211,16 +213,16 @@ impl<T: Transport, F: Fn()> Follower<T, F> {
         }
     }
 
-    /// Whether something of a pod changed.
+    /// Applies an event. Returns whether a known pod changed.
     fn take(&self, event: Event) -> bool {
         match event {
             Event::Put(object) => {
                 self.stats.counts().events += 1;
                 let Some(pod) = self.kept(&object) else { return false };
                 match self.pods.put(pod) {
-                    Put::Same => false,
-                    Put::Changed => true,
-                    Put::Full => {
+                    PutOutcome::Same => false,
+                    PutOutcome::Changed => true,
+                    PutOutcome::Full => {
                         self.stats.counts().left_out += 1;
                         false
                     }
@@ -238,7 +240,7 @@ impl<T: Transport, F: Fn()> Follower<T, F> {
         }
     }
 
-    /// Asks the kubelet in intervals. Never completes.
+    /// Polls the kubelet at intervals. Never returns.
     pub(crate) async fn poll(self) {
         let mut pause = self.backoff.clone();
         loop {
@@ -248,7 +250,7 @@ impl<T: Transport, F: Fn()> Follower<T, F> {
                     self.listed(pods);
                     self.current();
                     pause.reset();
-                    // Not all nodes' agents at the same moment.
+                    // The interval is random so that the agents of all nodes do not send requests at the same time.
                     sleep(self.settings.kubelet_interval.mul_f64(0.9 + 0.2 * fastrand::f64())).await;
                 }
                 Err(failed) => {
@@ -276,7 +278,7 @@ impl<T: Transport, F: Fn()> Follower<T, F> {
         }
     }
 
-    /// The source answers. Logged once per change.
+    /// Records that the source answers correctly, and logs this if it did not before.
     fn current(&self) {
         self.is_denied.store(false, Ordering::Relaxed);
         if self.stats.set_current(true) {
@@ -285,8 +287,9 @@ impl<T: Transport, F: Fn()> Follower<T, F> {
         }
     }
 
-    /// The source does not answer as it must. Logged once per change, and again when it begins to deny access.
-    fn failed(&self, failed: &Failed) {
+    /// Records that the source does not answer correctly. Logs this if the source answered before, for the first
+    /// failure, and when the source starts to deny access.
+    fn failed(&self, failed: &AnswerError) {
         self.stats.counts().failures += 1;
         let first = self.stats.now().failures == 1;
         let denies_now = failed.is_denied() && !self.is_denied.swap(true, Ordering::Relaxed);
@@ -300,9 +303,9 @@ impl<T: Transport, F: Fn()> Follower<T, F> {
     }
 }
 
-/// Waits after a failure: as long as the backoff says, and no shorter than the server asks for.
-async fn wait(pause: &mut Backoff, failed: Option<&Failed>) {
-    let asked = failed.and_then(Failed::retry_after).unwrap_or_default();
+/// Waits after a failure, for the duration of the backoff or of the server's request, whichever is longer.
+async fn wait(pause: &mut Backoff, failed: Option<&AnswerError>) {
+    let asked = failed.and_then(AnswerError::retry_after).unwrap_or_default();
     sleep(pause.next(fastrand::f64()).max(asked)).await;
 }
 

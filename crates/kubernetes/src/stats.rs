@@ -31,7 +31,7 @@ impl Stats {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Sets whether the metadata is current. Returns whether this is a change.
+    /// Sets whether the metadata is current, and returns whether the value has changed.
     pub(crate) fn set_current(&self, current: bool) -> bool {
         std::mem::replace(&mut self.counts().current, current) != current
     }

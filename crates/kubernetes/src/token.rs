@@ -15,12 +15,12 @@ use targets::FileReading;
 const MAX_BYTES: u64 = 64 << 10;
 
 /// Timeout for reading the file.
-const READ_WITHIN: Duration = Duration::from_secs(2);
+const READ_TIMEOUT: Duration = Duration::from_secs(2);
 
-/// Replaces a token in messages.
+/// Replacement for a token in messages.
 const REDACTED: &str = "<redacted>";
 
-/// A bearer token. Neither its `Debug` output nor that of a request shows it.
+/// A bearer token. Neither the `Debug` output of the token nor of a request shows its value.
 #[derive(Clone, PartialEq, Eq)]
 pub(crate) struct Token(HeaderValue);
 
@@ -47,7 +47,7 @@ impl Token {
         self.0.clone()
     }
 
-    /// Removes the token from a message of the server, in case it repeats the token.
+    /// Removes the token from a message of the server, because the server can repeat the token.
     pub(crate) fn redact(&self, message: &str) -> String {
         let header = String::from_utf8_lossy(self.0.as_bytes());
         let secret = header.strip_prefix("Bearer ").unwrap_or(&header);
@@ -55,8 +55,8 @@ impl Token {
     }
 }
 
-/// The file of a token. It is read before each request, so that a replaced token is used at once. There is only one
-/// request per page, watch and poll, so the cost is negligible.
+/// The file of a token. The file is read before each request, so that a replaced token is used at once. There is only
+/// one request per page, watch and poll, so the cost is negligible.
 #[derive(Debug)]
 pub(crate) struct TokenFile {
     path: PathBuf,
@@ -84,10 +84,10 @@ impl TokenFile {
         }
     }
 
-    /// Returns the current token. If the file has no token or does not respond, returns the last one.
+    /// Returns the current token. If the file has no valid token or does not respond, returns the last valid token.
     pub(crate) async fn current(&self) -> Token {
         let path = self.path.clone();
-        let bytes = self.reading.within(READ_WITHIN, move || read(&path, MAX_BYTES)).await;
+        let bytes = self.reading.within(READ_TIMEOUT, move || read(&path, MAX_BYTES)).await;
         let now = bytes
             .ok()
             .and_then(Result::ok)
@@ -105,7 +105,7 @@ mod tests {
     use super::*;
 
     /// Scenario: a token file is replaced, emptied, filled with an invalid token, and removed.
-    /// Guarantee: a new token is used at once; without a valid token, the last one is kept.
+    /// Guarantee: a new token is used at once; without a valid token in the file, the last valid token is kept.
     #[tokio::test]
     async fn replaced_token_is_used_at_once() {
         let folder = tempfile::tempdir().unwrap();

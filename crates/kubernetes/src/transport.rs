@@ -1,10 +1,10 @@
 //! Requests over HTTP/2 or HTTP/1.1 and TLS.
 //!
-//! * No proxy: the API server's service address and the node's kubelet are inside the cluster, while `HTTPS_PROXY` is
-//!   mostly set for what is outside. (client-go uses the proxy unless `NO_PROXY` lists these addresses.)
-//! * The token is sent over TLS or to this host only.
-//! * The file of certificates is read before each request, so that replaced authorities are used for the next
-//!   connection.
+//! * No proxy: the service address of the API server and the kubelet of the node are inside the cluster, while
+//!   `HTTPS_PROXY` usually applies to addresses outside the cluster. (client-go uses the proxy unless `NO_PROXY` lists
+//!   these addresses.)
+//! * The token is sent only over TLS, or to this host.
+//! * The certificate file is read before each request, so that replaced authorities are used for the next connection.
 
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
@@ -18,36 +18,36 @@ use tracing::warn;
 
 use super::client::{Answer, Body, Transport};
 use super::cluster::read;
-use super::error::{Failed, SetupError, causes};
+use super::error::{AnswerError, SetupError, causes};
 
-/// The name of gcwatch in the server's audit log.
+/// Name of gcwatch in the server's audit log.
 const USER_AGENT: &str = concat!("gcwatch/", env!("CARGO_PKG_VERSION"));
 
-/// How long a connection may take to be made.
-const CONNECT_WITHIN: Duration = Duration::from_secs(10);
+/// Timeout for opening a connection.
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// A connection that was silent for so long while an answer is awaited is probed (HTTP/2 ping, TCP keepalive).
+/// Time without data after which a connection is probed while an answer is awaited (HTTP/2 ping, TCP keepalive).
 const PING_AFTER: Duration = Duration::from_secs(30);
 const PING_TIMEOUT: Duration = Duration::from_secs(15);
 
-/// Most bytes of a file with certificates.
+/// Maximum size of a certificate file, in bytes.
 const MAX_PEM_BYTES: u64 = 4 << 20;
 
-/// Who must have certified the server.
+/// The authority that must have certified the server.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Trust {
     /// An authority of the system.
     System,
     /// An authority in this PEM file.
     File(PathBuf),
-    /// Nobody: certificates are not verified.
+    /// Any authority: certificates are not verified.
     Anyone,
 }
 
 /// One server over HTTP.
 #[derive(Debug)]
 pub(crate) struct Http {
-    /// Without a slash at its end.
+    /// Base URL without a trailing slash.
     base: String,
     keeps_secrets: bool,
     trust: Trust,
@@ -57,17 +57,17 @@ pub(crate) struct Http {
 #[derive(Debug)]
 struct Current {
     client: reqwest::Client,
-    /// The contents of the file when it was last read: the client's certificates, or invalid ones.
+    /// Content of the file when it was last read: the certificates of the client, or invalid certificates.
     pem: Vec<u8>,
 }
 
 impl Http {
-    /// Reads the certificates. Connections are made by the first request.
+    /// Reads the certificates. The first request opens a connection.
     pub(crate) fn new(url: &Url, trust: Trust) -> Result<Self, SetupError> {
-        // An error means that a provider is installed already.
+        // An error means that a provider is already installed.
         let _installed = rustls::crypto::ring::default_provider().install_default();
         let is_secure = url.scheme() == "https";
-        // Without TLS there are no certificates; those of the system would cost memory only.
+        // Without TLS, certificates are not needed, and the certificates of the system would waste memory.
         let trust = if is_secure { trust } else { Trust::Anyone };
         let pem = match &trust {
             Trust::File(path) => read(path, MAX_PEM_BYTES).map_err(|source| SetupError::Read {
@@ -87,8 +87,8 @@ impl Http {
         })
     }
 
-    /// The client to send with: a new one when the certificates changed. When the new ones are invalid, the old client
-    /// stays; that is logged once per change.
+    /// Returns the client for the next request, which is new if the certificates have changed. If the new certificates
+    /// are invalid, the old client is kept, which is logged once per change.
     fn client(&self) -> reqwest::Client {
         let mut current = self.current.lock().unwrap_or_else(PoisonError::into_inner);
         if let Trust::File(path) = &self.trust
@@ -110,7 +110,7 @@ impl Http {
 impl Transport for Http {
     type Body = Response;
 
-    async fn get(&self, path: &str, authorization: Option<HeaderValue>) -> Result<Answer<Response>, Failed> {
+    async fn get(&self, path: &str, authorization: Option<HeaderValue>) -> Result<Answer<Response>, AnswerError> {
         self.send(self.client().get(format!("{}{path}", self.base)), authorization)
             .await
     }
@@ -120,7 +120,7 @@ impl Transport for Http {
         path: &str,
         authorization: Option<HeaderValue>,
         body: Vec<u8>,
-    ) -> Result<Answer<Response>, Failed> {
+    ) -> Result<Answer<Response>, AnswerError> {
         let request = self.client().post(format!("{}{path}", self.base));
         let request = request.header(CONTENT_TYPE, HeaderValue::from_static("application/json"));
         self.send(request.body(body), authorization).await
@@ -132,16 +132,16 @@ impl Http {
         &self,
         mut request: RequestBuilder,
         authorization: Option<HeaderValue>,
-    ) -> Result<Answer<Response>, Failed> {
+    ) -> Result<Answer<Response>, AnswerError> {
         request = request.header(ACCEPT, HeaderValue::from_static("application/json"));
         if let Some(authorization) = authorization.filter(|_| self.keeps_secrets) {
             request = request.header(AUTHORIZATION, authorization);
         }
-        // The server is named where the error is logged.
+        // Leave out the URL, because the log message of the error contains the server.
         let answer = request
             .send()
             .await
-            .map_err(|error| Failed::Unreachable(causes(&error.without_url())))?;
+            .map_err(|error| AnswerError::Unreachable(causes(&error.without_url())))?;
         Ok(Answer {
             status: answer.status(),
             retry_after: answer.headers().get(RETRY_AFTER).cloned(),
@@ -151,10 +151,10 @@ impl Http {
 }
 
 impl Body for Response {
-    async fn chunk(&mut self) -> Result<Option<Bytes>, Failed> {
+    async fn chunk(&mut self) -> Result<Option<Bytes>, AnswerError> {
         Self::chunk(self)
             .await
-            .map_err(|error| Failed::Broken(causes(&error.without_url())))
+            .map_err(|error| AnswerError::Broken(causes(&error.without_url())))
     }
 }
 
@@ -164,7 +164,7 @@ fn client(trust: &Trust, pem: &[u8]) -> Result<reqwest::Client, SetupError> {
         .no_proxy()
         .redirect(reqwest::redirect::Policy::none())
         .referer(false)
-        .connect_timeout(CONNECT_WITHIN)
+        .connect_timeout(CONNECT_TIMEOUT)
         .pool_max_idle_per_host(1)
         .tcp_keepalive(PING_AFTER)
         .http2_keep_alive_interval(PING_AFTER)

@@ -1,16 +1,16 @@
 //! Lists and watches of pods: requests, pages, events.
 //!
 //! A list returns the pods at one resource version. A watch from that version returns the changes, one JSON object per
-//! line. The server ends a watch after some minutes, and the next one continues at the last received version (which
-//! bookmarks contain even if no pod changes). If the server no longer has a version, it answers with 410, and all pods
-//! are listed again.
+//! line. The server ends a watch after some minutes, and the next watch continues at the last received version.
+//! Bookmarks contain a newer version even if no pod changes. If the server no longer has a version, the server answers
+//! with 410, and all pods are listed again.
 
 use std::time::Duration;
 
 use http::StatusCode;
 
 use super::client::{Body, Client, Transport, refusal, within};
-use super::error::Failed;
+use super::error::AnswerError;
 use super::lines::{Endless, Line, Lines};
 use super::object::{ErrorEvent, EventKind, PodEvent, PodList, PodObject};
 use processes::text::bounded;
@@ -57,22 +57,22 @@ fn encoded(text: &str) -> String {
     text.bytes().map(one).collect()
 }
 
-fn invalid(error: &serde_json::Error) -> Failed {
-    Failed::Invalid(bounded(&error.to_string()))
+fn invalid(error: &serde_json::Error) -> AnswerError {
+    AnswerError::Invalid(bounded(&error.to_string()))
 }
 
-async fn page<T: Transport>(client: &Client<T>, path: &str) -> Result<PodList, Failed> {
+async fn page<T: Transport>(client: &Client<T>, path: &str) -> Result<PodList, AnswerError> {
     let bytes = client.whole(path, MAX_PAGE_BYTES).await?;
     serde_json::from_slice(&bytes).map_err(|error| invalid(&error))
 }
 
-/// Returns all pods of the node, and their resource version. `take` receives each pod while its page is read, so that
-/// only one page of unneeded pods is held in memory.
+/// Returns the kept parts of all pods of the node, or of all nodes if `node` is `None`, and the resource version of the
+/// list. `take` converts each pod while its page is read, so that only one page of whole pods is held in memory.
 pub(crate) async fn list<T: Transport, K>(
     client: &Client<T>,
     node: Option<&str>,
     mut take: impl FnMut(PodObject) -> Option<K>,
-) -> Result<(Vec<K>, String), Failed> {
+) -> Result<(Vec<K>, String), AnswerError> {
     let mut taken = Vec::new();
     let mut token: Option<String> = None;
     for _ in 0..MAX_PAGES {
@@ -86,16 +86,17 @@ pub(crate) async fn list<T: Transport, K>(
             Some(next) => token = Some(next),
             None => {
                 let version = page.metadata.resource_version;
-                let version = version.ok_or_else(|| Failed::Invalid("a list without resourceVersion".to_owned()))?;
+                let version =
+                    version.ok_or_else(|| AnswerError::Invalid("a list without resourceVersion".to_owned()))?;
                 return Ok((taken, version));
             }
         }
     }
-    Err(Failed::TooMany(MAX_PAGES * PAGE))
+    Err(AnswerError::TooMany(MAX_PAGES * PAGE))
 }
 
 /// Returns the pods that the kubelet runs.
-pub(crate) async fn kubelet<T: Transport>(client: &Client<T>) -> Result<Vec<PodObject>, Failed> {
+pub(crate) async fn kubelet<T: Transport>(client: &Client<T>) -> Result<Vec<PodObject>, AnswerError> {
     Ok(page(client, "/pods").await?.items.unwrap_or_default())
 }
 
@@ -114,7 +115,7 @@ impl<B: Body> Watch<B> {
         client: &Client<T>,
         node: Option<&str>,
         version: String,
-    ) -> Result<Self, Failed> {
+    ) -> Result<Self, AnswerError> {
         let more = format!(
             "watch=1&allowWatchBookmarks=true&timeoutSeconds={WATCH_SECONDS}&resourceVersion={}",
             encoded(&version)
@@ -128,10 +129,10 @@ impl<B: Body> Watch<B> {
 
     /// Returns the next event, or `None` if the server ended the watch cleanly. This method is cancel safe: no event is
     /// lost.
-    pub(crate) async fn next(&mut self) -> Result<Option<Event>, Failed> {
+    pub(crate) async fn next(&mut self) -> Result<Option<Event>, AnswerError> {
         loop {
             match self.lines.next() {
-                Err(Endless) => return Err(Failed::TooLong(MAX_SKIPPED_BYTES)),
+                Err(Endless) => return Err(AnswerError::TooLong(MAX_SKIPPED_BYTES)),
                 Ok(Some(Line::Skipped)) => return Ok(Some(Event::Unreadable)),
                 Ok(Some(Line::Whole(line))) if line.iter().all(u8::is_ascii_whitespace) => continue,
                 Ok(Some(Line::Whole(line))) => return event(line, &mut self.version).map(Some),
@@ -140,7 +141,7 @@ impl<B: Body> Watch<B> {
             match within(SILENT, self.body.chunk()).await? {
                 Some(piece) => self.lines.push(&piece),
                 None if self.lines.is_within_a_line() => {
-                    return Err(Failed::Broken("in the middle of a line".to_owned()));
+                    return Err(AnswerError::Broken("in the middle of a line".to_owned()));
                 }
                 None => return Ok(None),
             }
@@ -148,8 +149,8 @@ impl<B: Body> Watch<B> {
     }
 }
 
-/// Parses a line. Sets `version` to that of its object.
-fn event(line: &[u8], version: &mut String) -> Result<Event, Failed> {
+/// Parses a line, and sets `version` to the resource version of its object.
+fn event(line: &[u8], version: &mut String) -> Result<Event, AnswerError> {
     let EventKind { kind } = serde_json::from_slice(line).map_err(|error| invalid(&error))?;
     if kind == "ERROR" {
         let ErrorEvent { object } = serde_json::from_slice(line).map_err(|error| invalid(&error))?;

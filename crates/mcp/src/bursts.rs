@@ -1,4 +1,4 @@
-//! The tools that cost a process something: `callers`, `allocations`, `heap`, `stacks`, `record`.
+//! The tools with a cost for a process: `callers`, `allocations`, `heap`, `stacks`, `record`.
 //!
 //! ```text
 //! arguments -> gcwatch command -- first call --> price and confirmation -> kept for one use
@@ -18,39 +18,39 @@ use serde_json::{Map, Value, json};
 
 use super::page::{UNITS, trimmed};
 use super::source::{Answer, Refusal, Source};
-use super::tools::{Listed, read, schema};
+use super::tools::{ListedTool, read, schema};
 
 /// All burst tools.
-pub(super) const BURSTS: [Listed; 5] = [
-    Listed {
+pub(super) const BURSTS: [ListedTool; 5] = [
+    ListedTool {
         name: "callers",
         title: "Code that collects",
         description: "The code that triggers garbage collections in a process, observed for some seconds. Costs the process \
                       something: the first call returns the price and a confirmation.",
-        arguments: schema::<Watched>,
+        arguments: schema::<WatchArguments>,
     },
-    Listed {
+    ListedTool {
         name: "allocations",
         title: "Code that allocates",
         description: "Types and call sites that allocate in a process, observed for some seconds. Costs the process something: \
                       the first call returns the price and a confirmation.",
         arguments: schema::<Allocations>,
     },
-    Listed {
+    ListedTool {
         name: "heap",
         title: "Live objects",
         description: "Types of live objects in a process, their holders, and suspects. Pauses the process for a heap dump: the first \
                       call returns the price and a confirmation.",
         arguments: schema::<Heap>,
     },
-    Listed {
+    ListedTool {
         name: "stacks",
         title: "Thread stacks",
         description: "The stacks of all managed threads of a process, grouped by equality. Costs the process something: the \
                       first call returns the price and a confirmation.",
-        arguments: schema::<Watched>,
+        arguments: schema::<WatchArguments>,
     },
-    Listed {
+    ListedTool {
         name: "record",
         title: "Record",
         description: "Records every collection of a process to a new .nettrace file, for `recording`. The first call returns \
@@ -60,15 +60,15 @@ pub(super) const BURSTS: [Listed; 5] = [
 ];
 
 /// Maximum duration of a burst, in seconds: clients wait for one minute.
-const MOST_SECONDS: u32 = 30;
+const MAX_SECONDS: u32 = 30;
 /// Maximum number of values per list of an answer.
-const MOST: usize = 8;
+const MAX_VALUES: usize = 8;
 /// Maximum number of prices without a confirmation. The oldest price is dropped first.
-const MOST_WAITING: usize = 8;
+const MAX_WAITING: usize = 8;
 
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-struct Watched {
+struct WatchArguments {
     /// Pid on this host.
     pid: u32,
     /// Duration in seconds, at most 30.
@@ -120,7 +120,7 @@ struct Record {
 
 /// The command that a call requests.
 #[derive(Debug, Clone, PartialEq, Eq)]
-struct Asked {
+struct RequestedCommand {
     /// Arguments of the gcwatch command.
     words: Vec<String>,
     price: Price,
@@ -139,19 +139,19 @@ fn words(words: &[&str]) -> Vec<String> {
     words.iter().map(|word| (*word).to_owned()).collect()
 }
 
-fn asked(name: &str, arguments: Map<String, Value>) -> Result<Option<Asked>, Refusal> {
+fn asked(name: &str, arguments: Map<String, Value>) -> Result<Option<RequestedCommand>, Refusal> {
     let within = |seconds: u32| match seconds {
-        1..=MOST_SECONDS => Ok(seconds),
+        1..=MAX_SECONDS => Ok(seconds),
         _ => Err(Refusal::new(
-            format!("{seconds} s is not between 1 and {MOST_SECONDS}"),
-            format!("use at most {MOST_SECONDS} s here; the command on a terminal allows more"),
+            format!("{seconds} s is not between 1 and {MAX_SECONDS}"),
+            format!("use at most {MAX_SECONDS} s here; the command on a terminal allows more"),
         )),
     };
     let watch = |pid: u32, seconds: u32| words(&[name, &pid.to_string(), "--duration", &format!("{seconds}s")]);
     let records = words(&["--format", "ndjson"]);
     let (words, price, confirm) = match name {
         "callers" | "stacks" => {
-            let Watched { pid, seconds, confirm } = read(arguments)?;
+            let WatchArguments { pid, seconds, confirm } = read(arguments)?;
             let is_callers = name == "callers";
             let seconds = within(seconds.unwrap_or(if is_callers { 10 } else { 1 }))?;
             let price = if is_callers {
@@ -226,7 +226,7 @@ fn asked(name: &str, arguments: Map<String, Value>) -> Result<Option<Asked>, Ref
         }
         _ => return Ok(None),
     };
-    Ok(Some(Asked { words, price, confirm }))
+    Ok(Some(RequestedCommand { words, price, confirm }))
 }
 
 /// The commands with an unused confirmation, oldest first.
@@ -238,14 +238,15 @@ impl Confirmations {
     fn give(&self, words: &[String]) -> String {
         let confirm = format!("{:016x}", fastrand::u64(..));
         let mut waiting = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        if waiting.len() >= MOST_WAITING {
+        if waiting.len() >= MAX_WAITING {
             waiting.pop_front();
         }
         waiting.push_back((confirm.clone(), words.to_owned()));
         confirm
     }
 
-    /// Uses up a confirmation. Returns whether it belongs to this command.
+    /// Removes a confirmation if it belongs to this command. Returns whether the confirmation was removed. A
+    /// confirmation of another command stays valid.
     fn take(&self, confirm: &str, words: &[String]) -> bool {
         let mut waiting = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let place = waiting.iter().position(|(given, of)| given == confirm && of == words);
@@ -253,7 +254,8 @@ impl Confirmations {
     }
 }
 
-/// Returns the answer of a tool: its price, or the result of the command. `None` if no tool has this name.
+/// Returns the answer of a tool: the price of its command, or the result of a confirmed command. Returns `None` if no
+/// burst tool has this name.
 pub(super) async fn answer<S: Source>(
     name: &str,
     arguments: Map<String, Value>,
@@ -261,14 +263,14 @@ pub(super) async fn answer<S: Source>(
     source: &S,
 ) -> Option<Answer> {
     match asked(name, arguments) {
-        Ok(Some(asked)) => Some(of(asked, confirmations, source).await),
+        Ok(Some(asked)) => Some(run_command(asked, confirmations, source).await),
         Ok(None) => None,
         Err(refusal) => Some(Err(refusal)),
     }
 }
 
-async fn of<S: Source>(asked: Asked, confirmations: &Confirmations, source: &S) -> Answer {
-    let Asked { words, price, confirm } = asked;
+async fn run_command<S: Source>(asked: RequestedCommand, confirmations: &Confirmations, source: &S) -> Answer {
+    let RequestedCommand { words, price, confirm } = asked;
     let Some(confirm) = confirm else {
         let price = match price {
             Price::Known(price) => price,
@@ -290,7 +292,7 @@ async fn of<S: Source>(asked: Asked, confirmations: &Confirmations, source: &S) 
     let printed = source.command(words).await?;
     let records = printed.records.into_iter();
     Ok(json!({
-        "found": records.map(|record| trimmed(record, MOST)).collect::<Vec<_>>(),
+        "found": records.map(|record| trimmed(record, MAX_VALUES)).collect::<Vec<_>>(),
         "left_out": printed.left_out,
         "said": printed.said,
         "units": UNITS,
@@ -353,7 +355,7 @@ mod tests {
         assert!(!confirmations.take(&given, &other) && !confirmations.take("", &own));
         assert!(confirmations.take(&given, &own) && !confirmations.take(&given, &own));
         let oldest = confirmations.give(&own);
-        (0..MOST_WAITING).for_each(|_| drop(confirmations.give(&other)));
+        (0..MAX_WAITING).for_each(|_| drop(confirmations.give(&other)));
         assert!(!confirmations.take(&oldest, &own));
     }
 }

@@ -6,7 +6,7 @@ use serde_json::{Map, Value};
 use super::source::Refusal;
 
 /// Maximum number of rows per page.
-const MOST_ROWS: usize = 50;
+const MAX_ROWS: usize = 50;
 
 /// The units of all numbers in all answers.
 pub(super) const UNITS: &str = "sizes bytes, _ns nanoseconds, _ms Unix milliseconds, shares 0 to 1, null unknown";
@@ -34,7 +34,7 @@ pub(super) fn page<'l, T>(
         }
     };
     let rest = all.get(start..).unwrap_or_default();
-    let rows = rest.get(..limit.clamp(1, MOST_ROWS)).unwrap_or(rest);
+    let rows = rest.get(..limit.clamp(1, MAX_ROWS)).unwrap_or(rest);
     let next = rows.last().filter(|_| rows.len() < rest.len()).map(key);
     Ok((rows, next))
 }
@@ -58,7 +58,8 @@ pub(super) fn pick(record: &Value, names: &[&str]) -> Map<String, Value> {
     picked
 }
 
-/// Limits each list to `most` values. If a list was longer, the number of omitted values is inserted next to it.
+/// Limits each list to `most` values. If a list in the field `NAME` was longer, the field `NAME_left_out` contains the
+/// number of omitted values. Lists in lists have no such number.
 pub(super) fn trimmed(value: Value, most: usize) -> Value {
     match value {
         Value::Array(mut values) => {
@@ -80,17 +81,18 @@ pub(super) fn trimmed(value: Value, most: usize) -> Value {
     }
 }
 
-/// Returns a field that is a list, or an empty list if it is not one.
+/// Returns a field that is a list, or an empty list if the field is missing or is not a list.
 pub(super) fn list<'v>(record: &'v Value, name: &str) -> &'v [Value] {
     record.get(name).and_then(Value::as_array).map_or(&[], Vec::as_slice)
 }
 
-/// Returns a field that is text.
+/// Returns a field that is text, or `None` if the field is missing or is not text.
 pub(super) fn text<'v>(record: &'v Value, name: &str) -> Option<&'v str> {
     record.get(name)?.as_str()
 }
 
-/// Parses a time in RFC 3339, or a duration before `now_ms`: `2027-01-15T08:00:00Z`, `10m`.
+/// Parses a time in RFC 3339 (`2027-01-15T08:00:00Z`), or a duration before `now_ms` (`10m`). Times before 1970 become
+/// 0.
 pub(super) fn instant_ms(text: &str, now_ms: u64) -> Result<u64, Refusal> {
     if let Ok(time) = text.parse::<jiff::Timestamp>() {
         return Ok(u64::try_from(time.as_millisecond()).unwrap_or(0));
@@ -104,7 +106,7 @@ pub(super) fn instant_ms(text: &str, now_ms: u64) -> Result<u64, Refusal> {
     }
 }
 
-/// Formats Unix milliseconds in RFC 3339.
+/// Formats Unix milliseconds in RFC 3339. Returns `None` if the time cannot be represented.
 pub(super) fn rfc3339(ms: u64) -> Option<String> {
     base::time::rfc3339(ms.saturating_mul(1_000_000))
 }
@@ -122,7 +124,7 @@ mod tests {
     /// Scenario: a list of five rows is read in parts of two; two rows are added at its start; the row of a cursor is
     /// removed; limits are 0 and larger than the list.
     /// Guarantee: every row is returned once, and `next` exists only if there are more rows; new rows shift nothing; a
-    /// cursor whose row was removed is refused.
+    /// cursor whose row was removed is refused; a part has 1 to [`MAX_ROWS`] rows if rows are left.
     #[test]
     fn list_is_read_in_parts() {
         let (first, next) = rows(&[5, 4, 3, 2, 1], None, 2).unwrap();
@@ -136,7 +138,7 @@ mod tests {
         assert_eq!(rows(&[5, 3], None, 2).unwrap().1, None);
         assert_eq!(rows(&[], None, 2).unwrap(), (vec![], None));
         let many: Vec<u32> = (0..100).collect();
-        assert_eq!(rows(&many, None, usize::MAX).unwrap().0.len(), MOST_ROWS);
+        assert_eq!(rows(&many, None, usize::MAX).unwrap().0.len(), MAX_ROWS);
     }
 
     /// Scenario: fields exist, are null, are missing, and are nested; a list is too long.

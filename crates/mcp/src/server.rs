@@ -15,7 +15,7 @@ use serde_json::{Map, Value, json};
 use super::bursts::{self, BURSTS, Confirmations};
 use super::plain::plain;
 use super::source::{Answer, Asker, Source};
-use super::tools::{self, Listed, RECORDING, TOOLS};
+use super::tools::{self, ListedTool, RECORDING, TOOLS};
 
 /// Instructions that apply to all answers.
 const INSTRUCTIONS: &str = "gcwatch watches the garbage collector of every .NET process on a host, continuously: ask it what \
@@ -32,7 +32,7 @@ pub enum Offer {
     Reading,
     /// Tools for recordings, which query no daemon.
     Recordings,
-    /// Tools that read, and tools that cost a process something and need a confirmation.
+    /// Tools that read, and tools with a cost for a process that need a confirmation.
     Bursts,
 }
 
@@ -64,7 +64,7 @@ impl<S: Source> Server<S> {
         }
     }
 
-    fn offered(&self) -> impl Iterator<Item = (Listed, bool)> {
+    fn offered(&self) -> impl Iterator<Item = (ListedTool, bool)> {
         let offer = self.offer;
         let reading = TOOLS
             .into_iter()
@@ -87,7 +87,7 @@ impl<S: Source> Server<S> {
     }
 }
 
-fn listed((tool, is_reading): (Listed, bool)) -> Tool {
+fn listed((tool, is_reading): (ListedTool, bool)) -> Tool {
     let hints = ToolAnnotations::with_title(tool.title)
         .read_only(is_reading)
         .open_world(false);
@@ -192,13 +192,13 @@ mod tests {
     use std::path::PathBuf;
 
     use super::*;
-    use crate::source::{Printed, Recording, Refusal};
+    use crate::source::{CommandOutput, Recording, Refusal};
 
     /// A source without data that records commands.
     #[derive(Debug, Default)]
-    struct Nothing(std::sync::Mutex<Vec<String>>);
+    struct EmptySource(std::sync::Mutex<Vec<String>>);
 
-    impl Source for Nothing {
+    impl Source for EmptySource {
         async fn record(&self, _path: &str, _asked: Option<&Parts>) -> Answer {
             Err(Refusal::new("a\u{1b}[31m", "b"))
         }
@@ -211,9 +211,9 @@ mod tests {
             Err(Refusal::new("no", "no"))
         }
 
-        async fn command(&self, words: Vec<String>) -> Result<Printed, Refusal> {
+        async fn command(&self, words: Vec<String>) -> Result<CommandOutput, Refusal> {
             self.0.lock().unwrap().push(words.join(" "));
-            Ok(Printed {
+            Ok(CommandOutput {
                 records: vec![json!({ "kind": "heap" })],
                 left_out: 0,
                 said: "stops all threads for 1 s".to_owned(),
@@ -232,20 +232,20 @@ mod tests {
     #[tokio::test]
     async fn only_offered_tools_are_answered() {
         let names = |offer| -> Vec<&str> {
-            let server = Server::new(Nothing::default(), offer);
+            let server = Server::new(EmptySource::default(), offer);
             server.offered().map(|(tool, _)| tool.name).collect()
         };
         assert_eq!(names(Offer::Recordings), ["recording"]);
         assert_eq!(names(Offer::Reading).len(), 7);
         assert_eq!(names(Offer::Bursts).len(), 12);
-        let server = Server::new(Nothing::default(), Offer::Reading);
+        let server = Server::new(EmptySource::default(), Offer::Reading);
         for burst in BURSTS {
             for arguments in [json!({ "pid": 1 }), json!({ "pid": 1, "confirm": "0" }), json!({})] {
                 assert_eq!(server.answer(burst.name, self::arguments(arguments), None).await, None);
             }
         }
         assert!(server.source.0.lock().unwrap().is_empty());
-        let alone = Server::new(Nothing::default(), Offer::Recordings);
+        let alone = Server::new(EmptySource::default(), Offer::Recordings);
         assert_eq!(alone.answer("incidents", Map::new(), None).await, None);
     }
 
@@ -253,7 +253,7 @@ mod tests {
     /// Guarantee: the first call runs only the command that prints the price; the dump runs once.
     #[tokio::test]
     async fn burst_runs_once_after_confirmation() {
-        let server = Server::new(Nothing::default(), Offer::Bursts);
+        let server = Server::new(EmptySource::default(), Offer::Bursts);
         let ask = async |arguments: Value| server.answer("heap", self::arguments(arguments), None).await.unwrap();
         let priced = ask(json!({ "pid": 7 })).await.unwrap();
         assert_eq!(priced["price"], "stops all threads for 1 s");

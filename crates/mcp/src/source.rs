@@ -1,11 +1,11 @@
-//! Sources of answers.
+//! The interface between the tools and the source of their records.
 
 use std::path::PathBuf;
 
 use http::request::Parts;
 use serde_json::Value;
 
-/// A reason why a call cannot be answered, and an alternative.
+/// The reason why a call cannot be answered, and a remedy.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Refusal {
     /// The problem, in one sentence.
@@ -27,10 +27,10 @@ impl Refusal {
 /// A record, or the reason why it is not available.
 pub type Answer = Result<Value, Refusal>;
 
-/// Selects a recording.
+/// The selection of a recording.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Recording {
-    /// A file of the caller.
+    /// One of [`Source::files`].
     File(PathBuf),
     /// The recording of an incident, by its path in the API.
     Incident(String),
@@ -38,32 +38,32 @@ pub enum Recording {
 
 /// Output of a gcwatch command.
 #[derive(Debug, Clone, Default, PartialEq)]
-pub struct Printed {
+pub struct CommandOutput {
     /// The first records of each kind.
     pub records: Vec<Value>,
-    /// Number of further records.
+    /// Number of records that were left out.
     pub left_out: usize,
-    /// Messages on standard error.
+    /// Text that the command wrote to standard error.
     pub said: String,
 }
 
-/// The data that tools query.
+/// A source of the records that tools query.
 pub trait Source: Send + Sync + 'static {
-    /// Returns the record at a path of the API. `asked` is the head of the HTTP request that asks for it, or `None`
-    /// over stdio.
+    /// Returns the record at a path of the API. `asked` is the head of the HTTP request that contains the tool call, or
+    /// `None` if the call arrived over stdio.
     fn record(&self, path: &str, asked: Option<&Parts>) -> impl Future<Output = Answer> + Send;
 
-    /// Returns the recordings that were passed when the server started.
+    /// Returns the paths of the recordings that were passed at the start of the server.
     fn files(&self) -> &[PathBuf];
 
     /// Returns a recording as a `ReportedRecording` (crate `api`).
     fn recording(&self, which: Recording) -> impl Future<Output = Answer> + Send;
 
-    /// Runs a command of gcwatch as the user of the caller.
-    fn command(&self, words: Vec<String>) -> impl Future<Output = Result<Printed, Refusal>> + Send;
+    /// Runs a gcwatch command as the user of the caller. `words` are its arguments.
+    fn command(&self, words: Vec<String>) -> impl Future<Output = Result<CommandOutput, Refusal>> + Send;
 }
 
-/// The caller and the source that it queries.
+/// The caller and the source that the caller queries.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Asker<'a, S> {
     pub(super) source: &'a S,
@@ -104,9 +104,9 @@ pub fn record(status: u16, body: &[u8]) -> Answer {
 mod tests {
     use super::*;
 
-    /// Scenario: responses are a record, a refusal with a remedy, a refusal as text, an empty refusal, and a page of
-    /// another program.
-    /// Guarantee: the result is the record, or the reason of the refusal and its remedy.
+    /// Scenario: the listener responds with a record, a refusal with a remedy, a refusal as plain text, an empty
+    /// refusal, and the page of another program.
+    /// Guarantee: the result is the record, or a refusal with the reason, and with the remedy if the response has one.
     #[test]
     fn refusals_are_passed_on() {
         assert_eq!(record(200, b"{\"a\": 1}").unwrap()["a"], 1);

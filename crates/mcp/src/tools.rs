@@ -1,5 +1,5 @@
-//! The read-only tools. Each file defines the arguments of a tool, the paths of the API that it queries, and the fields
-//! that it omits.
+//! The read-only tools. Each file except `history` defines the arguments of a tool, the paths of the API that the tool
+//! queries, and the fields that it omits.
 
 mod collections;
 mod history;
@@ -18,16 +18,16 @@ use super::source::{Answer, Asker, Refusal, Source};
 
 /// A tool in the list of tools.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Listed {
+pub(super) struct ListedTool {
     pub(super) name: &'static str,
     pub(super) title: &'static str,
-    /// What the tool returns, and when to use it.
+    /// Description of the tool's result and of its use.
     pub(super) description: &'static str,
     pub(super) arguments: fn() -> Map<String, Value>,
 }
 
 /// All read-only tools.
-pub(super) const TOOLS: [Listed; 7] = [
+pub(super) const TOOLS: [ListedTool; 7] = [
     incidents::TOOL,
     processes::TOOL,
     process::TOOL,
@@ -99,7 +99,7 @@ mod tests {
             }
             bytes += tool.description.len() + Value::Object(schema).to_string().len();
         }
-        // A token has about four bytes, and an agent pays for them in each conversation.
+        // A token has about four bytes, and an agent pays for the tokens of all tools in each conversation.
         assert!(bytes < 10_000, "{bytes}");
     }
 }

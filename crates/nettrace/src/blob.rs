@@ -10,7 +10,7 @@ mod write;
 pub use read::Blobs;
 pub(crate) use read::{BlobReader, malformed};
 
-/// Bits in the first byte of a compressed header. They state which fields follow.
+/// Bits in the first byte of a compressed header, which state the fields that follow.
 pub mod flags {
     /// The metadata id follows.
     pub const METADATA_ID: u8 = 0x01;
@@ -60,7 +60,7 @@ pub struct BlobHeader {
     pub processor: u32,
     /// Thread that the event is about. V4: OS thread id. V6: thread index.
     pub thread: u64,
-    /// Id of the stack, see [`Stack`](crate::Stack).
+    /// Id of the stack; 0 if the event has no stack. See [`Stack`](crate::Stack).
     pub stack_id: u32,
     /// Time of the event, in ticks.
     pub timestamp: i64,

@@ -9,7 +9,8 @@ use std::collections::HashMap;
 use crate::definitions::table_bytes;
 use crate::item::Gap;
 
-/// A larger difference is not a loss: the thread id was assigned to a new thread, whose numbers restart at 1.
+/// Number of lost events from which a difference is not a loss. Such a difference means that the thread id was assigned
+/// to a new thread, whose numbers restart at 1.
 pub(crate) const LONGEST_GAP: u32 = 1 << 31;
 
 /// A capture thread.
@@ -22,7 +23,7 @@ pub(crate) struct CaptureThread {
     pub(crate) ticks: Option<i64>,
     /// Logical time of the last lookup.
     used: u64,
-    /// Whether the first number proves no loss, because earlier numbers may have been forgotten.
+    /// Whether the first number proves no loss, because the thread was possibly known before and forgotten.
     unproven: bool,
 }
 
@@ -81,7 +82,8 @@ impl CaptureThreads {
         self.threads.get_mut(place)
     }
 
-    /// Records that a sequence point at `ticks` confirms the number `sequence` for thread `id`.
+    /// Records that a sequence point at `ticks` confirms the number `sequence` for thread `id`. Returns the gap before
+    /// the sequence point, or `None` if no event was lost.
     pub(crate) fn confirm(&mut self, id: u64, sequence: u32, ticks: i64) -> Option<Gap> {
         let place = self.place(id);
         let known = self.threads.get_mut(place)?;
@@ -113,8 +115,8 @@ impl CaptureThreads {
         self.places.clear();
     }
 
-    /// Returns the last number of a thread, and whether it is known. It is unknown if the thread may have been
-    /// forgotten.
+    /// Returns the last number of a thread, and whether this number is known. The number is unknown if the thread was
+    /// possibly forgotten.
     pub(crate) fn last(&self, id: u64) -> (u32, bool) {
         let place = self.places.get(&id);
         match place.and_then(|place| self.threads.get(*place)) {
@@ -145,7 +147,8 @@ impl CaptureThreads {
 }
 
 impl CaptureThread {
-    /// Handles an event whose number is not the expected one.
+    /// Records an event whose number is not the expected number. Returns the gap before the event, or `None` if no
+    /// event was lost.
     #[cold]
     pub(crate) fn jump(&mut self, sequence: u32, ticks: i64) -> Option<Gap> {
         let gap = self.gap(sequence.wrapping_sub(self.last).wrapping_sub(1), ticks);
@@ -161,7 +164,8 @@ impl CaptureThread {
         self.unproven = false;
     }
 
-    /// Returns the gap of `lost` events. V6 thread ids are unknown here, so `thread` is the capture thread.
+    /// Returns the gap of `lost` events, or `None` if the difference is not a loss. V6 thread ids are unknown here, so
+    /// `thread` is the capture thread.
     fn gap(&self, lost: u32, before: i64) -> Option<Gap> {
         let is_gap = lost > 0 && lost < LONGEST_GAP && !self.unproven;
         is_gap.then_some(Gap {

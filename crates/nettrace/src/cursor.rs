@@ -224,7 +224,7 @@ mod tests {
             }
         }
 
-        /// Scenario: any 32-bit number is written, and a larger number.
+        /// Scenario: any 32-bit number and any larger number are written.
         /// Guarantee: the number round-trips in at most five bytes; the larger number is rejected, not truncated.
         #[test]
         fn varu32_round_trips(value: u32, more in (1_u64 << 32)..) {

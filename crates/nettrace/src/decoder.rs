@@ -9,11 +9,12 @@ use crate::intake::{Intake, Point};
 use crate::item::{Ending, Event, Item, Stack};
 use crate::keep::Keeper;
 use crate::options::{Options, Order};
-use crate::queue::Taken;
+use crate::queue::DequeuedEntry;
 use crate::stats::Stats;
-use step::{Decoded, OpenBlock, Position};
+use step::{OpenBlock, Position, StepOutcome};
 
-/// Decodes a stream from chunks of any size, without performing I/O. See the [crate documentation](crate).
+/// A decoder for streams that arrive in chunks of any size. The decoder performs no I/O. See the [crate
+/// documentation](crate).
 #[derive(Debug)]
 pub struct Decoder {
     input: Input,
@@ -29,7 +30,7 @@ pub struct Decoder {
     point: Option<Point>,
     order: Order,
     stacks: bool,
-    /// Receives the blocks of a V4 stream.
+    /// Receiver of the blocks of a V4 stream; `None` if [`Decoder::keep`] was not called.
     keeper: Option<Box<dyn Keeper>>,
     /// Timestamp of the newest delivered event, in ticks.
     newest: i64,
@@ -83,7 +84,7 @@ impl Decoder {
         self.intake.stats.bytes += self.input.filled(n) as u64;
     }
 
-    /// Copies the next bytes of the stream.
+    /// Appends a copy of the next bytes of the stream.
     pub fn push(&mut self, bytes: &[u8]) {
         self.input.push(bytes);
         self.intake.stats.bytes += bytes.len() as u64;
@@ -128,12 +129,12 @@ impl Decoder {
                 return Ok(None);
             }
             match self.step() {
-                Ok(Decoded::Done) => {}
-                Ok(Decoded::Need(_)) if !self.finished => {
+                Ok(StepOutcome::Done) => {}
+                Ok(StepOutcome::Need(_)) if !self.finished => {
                     self.intake.queue.compact();
                     return Ok(None);
                 }
-                Ok(Decoded::Need(reading)) => self.cut(reading),
+                Ok(StepOutcome::Need(reading)) => self.cut(reading),
                 Err(error) => {
                     self.intake.end();
                     self.failed = Some(error);
@@ -161,13 +162,14 @@ impl Decoder {
         self.memory().iter().map(|(_, bytes)| bytes).sum()
     }
 
-    /// Returns [`Decoder::memory_bytes`] by store. Each name fits into a sentence.
+    /// Returns the name of each store in [`Decoder::memory_bytes`] and its size, in bytes. The names are noun phrases
+    /// for messages.
     pub fn memory(&self) -> [(&'static str, usize); 8] {
         let properties = self.header.iter().flat_map(|header| &header.properties);
         let properties = properties.map(|(name, value)| size_of::<(String, String)>() + name.len() + value.len());
         let [waiting, definitions, stacks, threads, labels, gaps] = self.intake.memory();
         [
-            ("a block that is not whole", self.input.memory_bytes()),
+            ("an incomplete block", self.input.memory_bytes()),
             ("properties of the header", properties.sum()),
             ("events that wait for their order", waiting),
             ("definitions", definitions),
@@ -194,12 +196,12 @@ impl Decoder {
         &self.intake.stats
     }
 
-    /// Returns how the stream ended, or `None` if it has not ended or has failed.
+    /// Returns how the stream ended, or `None` if the stream has not ended or the decoder has failed.
     pub fn ending(&self) -> Option<Ending> {
         self.ending
     }
 
-    fn event(&self, Taken { entry, content, .. }: &Taken) -> Option<Event<'_>> {
+    fn event(&self, DequeuedEntry { entry, content, .. }: &DequeuedEntry) -> Option<Event<'_>> {
         // Every queued event has a definition.
         let (metadata, tag) = self.intake.definitions.get(entry.definition)?;
         let (activities, payload) = self.intake.queue.content(*content);

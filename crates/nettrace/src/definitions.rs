@@ -9,10 +9,10 @@ use crate::limits::{DENSE_METADATA_IDS, Limits};
 use crate::metadata::Metadata;
 use crate::options::Interest;
 
-/// Up to this number of definitions, the list grows in small steps. A live stream has few definitions, and they are
-/// retained.
-const FEW: usize = 64;
-const AT_ONCE: usize = 4;
+/// Maximum length up to which the list of definitions grows in small steps. A live stream has few definitions and
+/// retains them, so large steps would waste memory.
+const SMALL_LIST: usize = 64;
+const GROWTH_STEP: usize = 4;
 
 /// The action for events of a metadata id.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -40,7 +40,7 @@ pub(crate) struct Definitions {
     sparse: HashMap<u32, Target>,
     /// Definitions with label overrides applied.
     changed: HashMap<(u32, Overrides), Target>,
-    /// Whether the limit of such combinations was reached. No more are created.
+    /// Whether the limit for definitions with overrides was reached. In that case, no more are created.
     changes_exhausted: bool,
     memory: usize,
     max_definitions: usize,
@@ -72,14 +72,14 @@ impl Definitions {
         }
     }
 
-    /// Returns a definition and the tag of its events.
+    /// Returns the definition at an index and the tag of its events, or `None` if there is no such definition.
     #[inline]
     pub(crate) fn get(&self, place: u32) -> Option<(&Metadata, u32)> {
         let definition = self.list.get(place as usize)?;
         Some((&definition.metadata, definition.tag.unwrap_or_default()))
     }
 
-    /// Records a definition in the stream. `offset` is its position.
+    /// Records a definition of the stream. `offset` is the position of the definition in the stream, in bytes.
     pub(crate) fn define(&mut self, metadata: Metadata, offset: u64) -> Result<(), Error> {
         let id = metadata.id;
         // The definition is repeated unchanged.
@@ -165,8 +165,8 @@ impl Definitions {
         self.memory = memory;
         let place = self.list.len() as u32;
         let tag = (self.interest)(&metadata);
-        if count <= FEW && self.list.len() == self.list.capacity() {
-            self.list.reserve_exact(AT_ONCE);
+        if count <= SMALL_LIST && self.list.len() == self.list.capacity() {
+            self.list.reserve_exact(GROWTH_STEP);
         }
         self.list.push(Definition { metadata, tag });
         Ok(if tag.is_some() {

@@ -1,9 +1,9 @@
 //! Writes streams that the decoder of this crate and other tools can read: retained live events, and streams for tests.
 //!
-//! The caller provides what only the caller knows: sequence numbers that start at 1 per capture thread, timestamps that
-//! increase per capture thread, and `is_sorted` only for events that no older event follows. The encoder does the rest:
-//! blocks of about 100 KiB, definitions and stacks before the events that refer to them, delta-encoded headers,
-//! absolute alignment, and a sequence point before the end.
+//! The caller provides the values that only the caller knows: sequence numbers that start at 1 per capture thread,
+//! timestamps that increase per capture thread, and `is_sorted` only for events that no older event follows. The
+//! encoder does the rest: blocks of about 100 KiB, definitions and stacks before the events that refer to them,
+//! delta-encoded headers, absolute alignment, and a sequence point before the end.
 //!
 //! ```
 //! use nettrace::encode::{Encoder, EventRecord};
@@ -57,8 +57,8 @@ use crate::metadata::Metadata;
 /// Maximum size of the blobs in a block, in bytes, as in the runtime. The next blob starts a new block.
 pub const BLOCK_BYTES: usize = 100 << 10;
 
-/// Writes a stream into memory. Call [`Encoder::take`] to remove the bytes written so far, or [`Encoder::finish`] to
-/// get the whole stream.
+/// An encoder that writes a stream into memory. Call [`Encoder::take`] to remove the bytes written so far, or
+/// [`Encoder::finish`] to get the whole stream.
 #[derive(Debug)]
 pub struct Encoder {
     format: Format,
@@ -167,7 +167,7 @@ impl Encoder {
         Ok(())
     }
 
-    /// V4: writes the definition of a new kind of event from the payload of the definition.
+    /// Writes the definition of a new kind of event (V4) from the payload of the definition.
     pub(crate) fn definition_v4(&mut self, payload: &[u8]) -> Result<(), EncodeError> {
         let header = BlobHeader {
             processor: u32::MAX,
@@ -219,7 +219,8 @@ impl Encoder {
         Ok(())
     }
 
-    /// Returns the id of an event's labels, which are written with the next event block.
+    /// Returns the id of an event's labels, or 0 if the event has no labels. The labels are written with the next event
+    /// block.
     fn label_list(&mut self, event: &EventRecord<'_>) -> Result<u32, EncodeError> {
         if self.format == Format::V4 {
             return if event.labels.is_empty() {
@@ -308,8 +309,8 @@ impl Encoder {
         std::mem::take(&mut self.out)
     }
 
-    /// Ends the stream and returns the bytes that were not taken. Writes a sequence point if events follow the last
-    /// one.
+    /// Finishes the stream and returns the bytes that were not taken. Writes a sequence point if events follow the last
+    /// sequence point.
     ///
     /// # Errors
     ///

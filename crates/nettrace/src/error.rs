@@ -1,6 +1,7 @@
 //! Errors of the decoder.
 
-/// Error returned if a stream cannot be read, or cannot be read further. Offsets count bytes from the `N` of the magic.
+/// Error returned if a stream cannot be read, or cannot be read further. Offsets are in bytes from the `N` of the
+/// magic.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
@@ -54,7 +55,8 @@ pub enum Error {
         /// How the bytes contradict the format.
         problem: &'static str,
     },
-    /// A number that the format allows but no writer uses. Reading on could take unbounded memory.
+    /// A number exceeds a limit of this crate. The format allows the number, but no writer uses it, and reading further
+    /// could take unbounded memory.
     #[error("damaged or hostile at byte {offset}, in {reading}: {value} exceeds the limit of {limit}")]
     LimitExceeded {
         /// Offset of the part that was being read.
@@ -97,7 +99,7 @@ impl Error {
     }
 }
 
-/// Displays bytes in hexadecimal.
+/// Bytes that are displayed in hexadecimal.
 struct Bytes<'a>(&'a [u8]);
 
 impl std::fmt::Display for Bytes<'_> {
@@ -110,7 +112,7 @@ impl std::fmt::Display for Bytes<'_> {
     }
 }
 
-/// Returns a hint about the actual format.
+/// Returns a hint about the actual format, or an empty text if the format is unknown.
 fn guess(start: &[u8]) -> &'static str {
     match start {
         [0x1f, 0x8b, ..] => " (gzip: unpack it first)",

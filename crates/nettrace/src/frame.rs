@@ -10,7 +10,8 @@ use crate::limits::MAX_TYPE_NAME_BYTES;
 
 /// Start of every stream.
 pub(crate) const MAGIC: &[u8; 8] = b"Nettrace";
-/// Text after the magic and a length in V4. Older streams (NetPerf) start with it.
+/// Text after the magic and a length in V4. Older streams (NetPerf) start with the length and this text, without the
+/// magic.
 pub(crate) const SERIALIZATION: &[u8; 20] = b"!FastSerialization.1";
 /// Tags of V4 objects.
 pub(crate) const TAG_NULL: u8 = 1;
@@ -24,7 +25,7 @@ pub(crate) const MAJOR_VERSION: u32 = 6;
 
 /// The outcome of parsing the available bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Seen<T> {
+pub(crate) enum FrameProgress<T> {
     /// There are too few bytes. Contains the part of the stream that is incomplete.
     Part(&'static str),
     /// The value, and its size in bytes.
@@ -100,7 +101,7 @@ pub(crate) enum Head {
 }
 
 /// Parses the bytes before the first object or block.
-pub(crate) fn prolog(bytes: &[u8]) -> Result<Seen<Format>, Error> {
+pub(crate) fn prolog(bytes: &[u8]) -> Result<FrameProgress<Format>, Error> {
     const READING: &str = "the prolog";
     let length = bytes.len().min(MAGIC.len());
     if bytes.get(..length) != MAGIC.get(..length) {
@@ -108,21 +109,21 @@ pub(crate) fn prolog(bytes: &[u8]) -> Result<Seen<Format>, Error> {
     }
     let mut cursor = Cursor::new(bytes, 0);
     if cursor.take(MAGIC.len(), READING).is_err() {
-        return Ok(Seen::Part("the magic"));
+        return Ok(FrameProgress::Part("the magic"));
     }
     let offset = cursor.offset();
     let Ok(first) = cursor.u32(READING) else {
-        return Ok(Seen::Part(READING));
+        return Ok(FrameProgress::Part(READING));
     };
     match first {
         0 => {
             let (Ok(major), Ok(minor)) = (cursor.u32(READING), cursor.u32(READING)) else {
-                return Ok(Seen::Part(READING));
+                return Ok(FrameProgress::Part(READING));
             };
             if major != MAJOR_VERSION {
                 return Err(Error::UnsupportedVersion { major, minor });
             }
-            Ok(Seen::Whole(Format::V6 { minor }, cursor.position()))
+            Ok(FrameProgress::Whole(Format::V6 { minor }, cursor.position()))
         }
         20 => {
             let there = cursor.remaining().min(SERIALIZATION.len());
@@ -135,9 +136,9 @@ pub(crate) fn prolog(bytes: &[u8]) -> Result<Seen<Format>, Error> {
                 ));
             }
             if there < SERIALIZATION.len() {
-                return Ok(Seen::Part(READING));
+                return Ok(FrameProgress::Part(READING));
             }
-            Ok(Seen::Whole(Format::V4, cursor.position()))
+            Ok(FrameProgress::Whole(Format::V4, cursor.position()))
         }
         _ => Err(Error::corrupt(
             offset,
@@ -147,8 +148,8 @@ pub(crate) fn prolog(bytes: &[u8]) -> Result<Seen<Format>, Error> {
     }
 }
 
-/// Rejects bytes that do not start with the magic.
-fn foreign(bytes: &[u8]) -> Result<Seen<Format>, Error> {
+/// Rejects bytes that do not start with the magic, or requests more bytes if the stream can still be NetPerf.
+fn foreign(bytes: &[u8]) -> Result<FrameProgress<Format>, Error> {
     let mut netperf = 20_u32.to_le_bytes().to_vec();
     netperf.extend(SERIALIZATION);
     let length = bytes.len().min(netperf.len());
@@ -158,44 +159,44 @@ fn foreign(bytes: &[u8]) -> Result<Seen<Format>, Error> {
         });
     }
     if length < netperf.len() {
-        return Ok(Seen::Part("the magic"));
+        return Ok(FrameProgress::Part("the magic"));
     }
     Err(Error::NetPerf)
 }
 
 /// Parses the head of the next V4 object, at `offset` in the stream, up to its content.
-pub(crate) fn object(bytes: &[u8], offset: u64) -> Result<Seen<Head>, Error> {
+pub(crate) fn object(bytes: &[u8], offset: u64) -> Result<FrameProgress<Head>, Error> {
     const BETWEEN: &str = "the stream between two objects, before the end tag";
     const READING: &str = "the head of an object";
     let mut cursor = Cursor::new(bytes, offset);
     for (place, tag) in [TAG_BEGIN, TAG_BEGIN, TAG_NULL].into_iter().enumerate() {
         match bytes.get(place) {
-            Some(&TAG_NULL) if place == 0 => return Ok(Seen::Whole(Head::End, 1)),
+            Some(&TAG_NULL) if place == 0 => return Ok(FrameProgress::Whole(Head::End, 1)),
             Some(found) if *found == tag => {}
             Some(_) => return Err(Error::corrupt(offset, READING, "no object starts here")),
-            None if place == 0 => return Ok(Seen::Part(BETWEEN)),
-            None => return Ok(Seen::Part(READING)),
+            None if place == 0 => return Ok(FrameProgress::Part(BETWEEN)),
+            None => return Ok(FrameProgress::Part(READING)),
         }
     }
     cursor.take(3, READING)?;
     let (Ok(version), Ok(min_reader_version)) = (cursor.u32(READING), cursor.u32(READING)) else {
-        return Ok(Seen::Part(READING));
+        return Ok(FrameProgress::Part(READING));
     };
     let at_length = cursor.offset();
     let Ok(length) = cursor.u32(READING) else {
-        return Ok(Seen::Part(READING));
+        return Ok(FrameProgress::Part(READING));
     };
     if length as usize > MAX_TYPE_NAME_BYTES {
         return Err(Error::limit(at_length, READING, length as usize, MAX_TYPE_NAME_BYTES));
     }
     let Ok(name) = cursor.take(length as usize, READING) else {
-        return Ok(Seen::Part(READING));
+        return Ok(FrameProgress::Part(READING));
     };
     let at_end = cursor.offset();
     match cursor.u8(READING) {
         Ok(TAG_END) => {}
         Ok(_) => return Err(Error::corrupt(at_end, READING, "the type's end tag is missing")),
-        Err(_) => return Ok(Seen::Part(READING)),
+        Err(_) => return Ok(FrameProgress::Part(READING)),
     }
     let kinds = [
         BlockKind::Trace,
@@ -215,7 +216,7 @@ pub(crate) fn object(bytes: &[u8], offset: u64) -> Result<Seen<Head>, Error> {
                 minor: 0,
             });
         }
-        return Ok(Seen::Whole(
+        return Ok(FrameProgress::Whole(
             Head::Block(kind, crate::TraceHeader::V4_BYTES),
             cursor.position(),
         ));
@@ -227,20 +228,23 @@ pub(crate) fn object(bytes: &[u8], offset: u64) -> Result<Seen<Head>, Error> {
         });
     }
     let Ok(size) = cursor.u32(READING) else {
-        return Ok(Seen::Part(kind.reading()));
+        return Ok(FrameProgress::Part(kind.reading()));
     };
     // The content is aligned to a multiple of 4 in the whole stream.
     let filling = (cursor.offset().next_multiple_of(4) - cursor.offset()) as usize;
     if cursor.take(filling, READING).is_err() {
-        return Ok(Seen::Part(kind.reading()));
+        return Ok(FrameProgress::Part(kind.reading()));
     }
-    Ok(Seen::Whole(Head::Block(kind, size as usize), cursor.position()))
+    Ok(FrameProgress::Whole(
+        Head::Block(kind, size as usize),
+        cursor.position(),
+    ))
 }
 
 /// Parses the head of the next V6 block, up to its content.
-pub(crate) fn block(bytes: &[u8]) -> Seen<Head> {
+pub(crate) fn block(bytes: &[u8]) -> FrameProgress<Head> {
     let Ok(word) = Cursor::new(bytes, 0).u32("") else {
-        return Seen::Part(if bytes.is_empty() {
+        return FrameProgress::Part(if bytes.is_empty() {
             "the stream between two blocks, before the end"
         } else {
             "the head of a block"
@@ -258,13 +262,13 @@ pub(crate) fn block(bytes: &[u8]) -> Seen<Head> {
     ];
     let (number, size) = (word >> 24, (word & 0x00ff_ffff) as usize);
     if number == 0 {
-        return Seen::Whole(Head::End, 4);
+        return FrameProgress::Whole(Head::End, 4);
     }
     let kind = kinds
         .into_iter()
         .find(|kind| kind.number() == number)
         .unwrap_or(BlockKind::Unknown);
-    Seen::Whole(Head::Block(kind, size), 4)
+    FrameProgress::Whole(Head::Block(kind, size), 4)
 }
 
 /// The header of an event block or a V4 metadata block.
@@ -277,7 +281,7 @@ pub(crate) struct BlockHeader {
 }
 
 impl BlockHeader {
-    /// Minimum length: two u16, two times.
+    /// Minimum length, in bytes: two u16 and two timestamps.
     pub(crate) const MIN_BYTES: usize = 20;
     /// Flag for compressed headers.
     pub(crate) const COMPRESSED: u16 = 1;
@@ -313,9 +317,9 @@ mod tests {
         let v6 = [&MAGIC[..], &[0; 4], &[6, 0, 0, 0], &[9, 0, 0, 0]].concat();
         for (bytes, format) in [(v4_prolog(), Format::V4), (v6, Format::V6 { minor: 9 })] {
             for cut in 0..bytes.len() {
-                assert!(matches!(prolog(&bytes[..cut]), Ok(Seen::Part(_))), "{cut}");
+                assert!(matches!(prolog(&bytes[..cut]), Ok(FrameProgress::Part(_))), "{cut}");
             }
-            assert_eq!(prolog(&bytes), Ok(Seen::Whole(format, bytes.len())));
+            assert_eq!(prolog(&bytes), Ok(FrameProgress::Whole(format, bytes.len())));
         }
     }
 
@@ -326,7 +330,7 @@ mod tests {
         assert!(matches!(prolog(b"\x1f\x8b"), Err(Error::NotNettrace { .. })));
         assert!(matches!(prolog(b"NettracE"), Err(Error::NotNettrace { .. })));
         let netperf = [&20_u32.to_le_bytes()[..], SERIALIZATION].concat();
-        assert!(matches!(prolog(&netperf[..23]), Ok(Seen::Part(_))));
+        assert!(matches!(prolog(&netperf[..23]), Ok(FrameProgress::Part(_))));
         assert_eq!(prolog(&netperf), Err(Error::NetPerf));
         let v7 = [&MAGIC[..], &[0; 4], &[7, 0, 0, 0], &[1, 0, 0, 0]].concat();
         assert_eq!(prolog(&v7), Err(Error::UnsupportedVersion { major: 7, minor: 1 }));
@@ -354,13 +358,16 @@ mod tests {
             let mut bytes = head(b"EventBlock", 2, 2);
             bytes.extend(77_u32.to_le_bytes());
             bytes.extend([0; 3]);
-            let Ok(Seen::Whole(kind, length)) = object(&bytes, offset) else {
+            let Ok(FrameProgress::Whole(kind, length)) = object(&bytes, offset) else {
                 panic!()
             };
             assert_eq!(kind, Head::Block(BlockKind::Event, 77));
             assert_eq!((offset + length as u64) % 4, 0);
             for cut in 0..length {
-                assert!(matches!(object(&bytes[..cut], offset), Ok(Seen::Part(_))), "{cut}");
+                assert!(
+                    matches!(object(&bytes[..cut], offset), Ok(FrameProgress::Part(_))),
+                    "{cut}"
+                );
             }
         }
     }
@@ -389,15 +396,15 @@ mod tests {
         ));
         assert!(matches!(
             object(&head(b"Trace", 5, 4), 40),
-            Ok(Seen::Whole(Head::Block(BlockKind::Trace, 48), _))
+            Ok(FrameProgress::Whole(Head::Block(BlockKind::Trace, 48), _))
         ));
         let mut unknown = head(b"NewBlock", 2, 0);
         unknown.extend([5, 0, 0, 0, 0, 0, 0, 0]);
         assert!(matches!(
             object(&unknown, 40),
-            Ok(Seen::Whole(Head::Block(BlockKind::Unknown, 5), _))
+            Ok(FrameProgress::Whole(Head::Block(BlockKind::Unknown, 5), _))
         ));
-        assert_eq!(object(&[TAG_NULL], 40), Ok(Seen::Whole(Head::End, 1)));
+        assert_eq!(object(&[TAG_NULL], 40), Ok(FrameProgress::Whole(Head::End, 1)));
     }
 
     /// Scenario: V6 block heads have known and unknown kinds.
@@ -406,13 +413,13 @@ mod tests {
     fn v6_block_head_is_split() {
         assert_eq!(
             block(&[5, 1, 0, 2]),
-            Seen::Whole(Head::Block(BlockKind::Event, 0x105), 4)
+            FrameProgress::Whole(Head::Block(BlockKind::Event, 0x105), 4)
         );
         assert_eq!(
             block(&[5, 0, 0, 200]),
-            Seen::Whole(Head::Block(BlockKind::Unknown, 5), 4)
+            FrameProgress::Whole(Head::Block(BlockKind::Unknown, 5), 4)
         );
-        assert_eq!(block(&[0, 0, 0, 0]), Seen::Whole(Head::End, 4));
-        assert!(matches!(block(&[0, 0, 0]), Seen::Part(_)));
+        assert_eq!(block(&[0, 0, 0, 0]), FrameProgress::Whole(Head::End, 4));
+        assert!(matches!(block(&[0, 0, 0]), FrameProgress::Part(_)));
     }
 }

@@ -26,7 +26,7 @@ pub enum PointerSize {
 }
 
 impl PointerSize {
-    /// Returns 4 or 8.
+    /// Returns the size in bytes: 4 or 8.
     pub fn bytes(self) -> usize {
         match self {
             Self::Four => 4,
@@ -157,13 +157,13 @@ impl Default for TraceHeader {
 }
 
 impl TraceHeader {
-    /// Length of the V4 `Trace` payload, which has no length field.
+    /// Length of the V4 `Trace` payload, in bytes. The payload has no length field.
     pub(crate) const V4_BYTES: usize = 48;
 
     /// Returns the nanoseconds from the sync point to a time in ticks, rounded down and clamped to the range of `i64`.
     pub fn offset_ns(&self, ticks: i64) -> i64 {
         let since = i128::from(ticks) - i128::from(self.sync_ticks);
-        // Linux counts nanoseconds. A 128-bit division is slow.
+        // The clock of Linux counts nanoseconds, so the slow 128-bit division can be skipped.
         let ns = if self.frequency == 1_000_000_000 {
             since
         } else {

@@ -1,7 +1,7 @@
 //! The bytes that were received but not decoded.
 
-/// A buffer that is filled at the end and consumed from the front. It is reused without moving more than a partial
-/// block.
+/// A buffer that is filled at the end and consumed from the front. The memory is reused, and at most a partial block is
+/// moved.
 #[derive(Debug, Default)]
 pub(crate) struct Input {
     bytes: Vec<u8>,
@@ -41,8 +41,8 @@ impl Input {
         self.end += bytes.len();
     }
 
-    /// Releases memory beyond twice the buffered bytes. The buffered bytes are therefore moved only after the same
-    /// amount was consumed or added, regardless of the size of the chunks.
+    /// Shrinks the buffer to its content if the buffer is larger than twice its content. The content is therefore moved
+    /// only after the same number of bytes was consumed or added, regardless of the size of the chunks.
     pub(crate) fn shrink(&mut self) {
         if self.bytes.len() / 2 > self.end - self.start {
             self.bytes = self.bytes().to_vec();
@@ -84,8 +84,8 @@ mod tests {
     use super::*;
 
     /// Scenario: bytes arrive in chunks and are consumed in different chunks.
-    /// Guarantee: the bytes keep their order, the offset counts them, and memory does not grow with the stream; the
-    /// buffer has at most twice the size of its content.
+    /// Guarantee: the bytes keep their order, the offset counts them, and memory does not grow with the stream. A
+    /// shrunk buffer has at most twice the size of its content.
     #[test]
     fn buffer_keeps_byte_order() {
         let mut input = Input::default();

@@ -17,10 +17,10 @@ use crate::stacks::Stacks;
 use crate::stats::Stats;
 use crate::threads::{Identity, ThreadIndexes};
 
-/// The capture thread has not been looked up yet.
-const NOWHERE: usize = usize::MAX;
+/// Slot of a capture thread that has not been looked up yet.
+const UNKNOWN_SLOT: usize = usize::MAX;
 
-/// A sequence point. Ids can be reused after it.
+/// A sequence point, after which ids can be reused.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Point {
     pub(crate) ticks: i64,
@@ -82,8 +82,8 @@ impl Intake {
         &self.threads
     }
 
-    /// Queues the events of a block until the end of the block, or until too many bytes wait, in which case events must
-    /// be delivered first. Returns whether the end was reached.
+    /// Queues the events of a block until the end of the block, or until too many bytes or gaps wait. Returns whether
+    /// the end was reached; otherwise, waiting items must be delivered before the next call.
     pub(crate) fn events<const V6: bool>(
         &mut self,
         reader: &mut BlobReader,
@@ -91,7 +91,7 @@ impl Intake {
         base: u64,
         compressed: bool,
     ) -> Result<bool, Error> {
-        // The loop uses a copy on the stack, so fields that it does not change need not be written back.
+        // The loop uses a copy on the stack, so the compiler need not write back fields that the loop does not change.
         let mut blob = *reader;
         let result = self.events_from::<V6>(&mut blob, content, base, compressed);
         *reader = blob;
@@ -107,7 +107,7 @@ impl Intake {
         compressed: bool,
     ) -> Result<bool, Error> {
         let mut target = self.definitions.target(reader.header.metadata_id);
-        let mut place = NOWHERE;
+        let mut place = UNKNOWN_SLOT;
         let mut captured = 0;
         let (mut first, mut last) = (i64::MAX, i64::MIN);
         let mut sorted = i64::MIN;
@@ -135,9 +135,9 @@ impl Intake {
                 sorted = sorted.max(ticks);
             }
             let mut full = false;
-            // V6: index 0 is not a thread. Its events are not numbered.
+            // V6: index 0 is not a capture thread, and events with this index are not numbered.
             if !V6 || header.capture_thread != 0 {
-                if header.capture_thread != captured || place == NOWHERE {
+                if header.capture_thread != captured || place == UNKNOWN_SLOT {
                     captured = header.capture_thread;
                     place = self.capture_thread::<V6>(captured);
                 }
@@ -374,7 +374,7 @@ impl Intake {
         }
     }
 
-    /// Handles the end of the stream.
+    /// Closes open gaps and releases all waiting events at the end of the stream.
     pub(crate) fn end(&mut self) {
         let newest = self.newest();
         self.close_gaps(newest);
@@ -388,7 +388,7 @@ impl Intake {
         }
     }
 
-    /// Returns the timestamp of the newest event, in ticks.
+    /// Returns the timestamp of the newest event, in ticks, or 0 if no event was read.
     fn newest(&self) -> i64 {
         self.stats.last_event.unwrap_or_default()
     }

@@ -7,7 +7,7 @@ use crate::metadata::Metadata;
 #[derive(Debug, Clone)]
 #[non_exhaustive]
 pub enum Item<'a> {
-    /// The header. It is the first item and occurs once.
+    /// The header, which is the first item and occurs once.
     Header(&'a TraceHeader),
     /// An event selected by [`Options::interest`](crate::Options::interest).
     Event(Event<'a>),
@@ -17,7 +17,7 @@ pub enum Item<'a> {
     SequencePoint(i64),
 }
 
-/// An event. It borrows from the decoder until the next item is requested.
+/// An event, which borrows from the decoder until the next item is requested.
 #[derive(Debug, Clone)]
 pub struct Event<'a> {
     /// Tag that [`Options::interest`](crate::Options::interest) returned for the definition.
@@ -33,7 +33,7 @@ pub struct Event<'a> {
     pub capture_thread: u64,
     /// V6: OS id of the process of the thread. V4: `None`; see [`TraceHeader::process_id`].
     pub process: Option<u64>,
-    /// Processor number. Runtimes on Linux do not write it.
+    /// Processor number; `None` if unknown. Runtimes on Linux do not write the number.
     pub processor: Option<u32>,
     /// Sequence number in the capture thread, counted from 1 (wrapping) and including dropped events.
     pub sequence: u32,

@@ -25,13 +25,13 @@ use crate::cursor::Cursor;
 use crate::frame::BlockHeader;
 use crate::header::TraceHeader;
 
-/// Receives the blocks of a V4 stream while a [`Decoder`](crate::Decoder) reads it. See the [module
+/// A receiver for the blocks of a V4 stream that a [`Decoder`](crate::Decoder) is reading. See the [module
 /// documentation](self).
 pub trait Keeper: fmt::Debug + Send {
     /// Called after the header of the stream was read.
     fn begin(&mut self, header: &TraceHeader);
 
-    /// Called when a block is complete, before it is decoded. The block may be damaged.
+    /// Called when a block is complete, before it is decoded. The block can be damaged.
     fn block(&mut self, block: &Block<'_>);
 }
 
@@ -51,14 +51,14 @@ pub enum BlockContent {
 pub struct Block<'a> {
     pub(crate) is: BlockContent,
     pub(crate) content: &'a [u8],
-    /// The capture threads before this block.
+    /// State of the capture threads before this block.
     pub(crate) threads: &'a CaptureThreads,
 }
 
 /// A capture thread in a frame: its id, its last number before the block, and whether the number is known.
-type Before = (u64, u32, bool);
+type SequenceStart = (u64, u32, bool);
 
-/// Size of an encoded [`Before`], in bytes.
+/// Size of an encoded [`SequenceStart`], in bytes.
 const BEFORE_BYTES: usize = 13;
 
 impl Block<'_> {
@@ -72,7 +72,8 @@ impl Block<'_> {
         self.content.len()
     }
 
-    /// Returns the timestamps of the oldest and the newest event from the block header, in ticks.
+    /// Returns the timestamps of the oldest and the newest event from the block header, in ticks, or `None` if the
+    /// block does not contain events or its header is truncated.
     pub fn span(&self) -> Option<(i64, i64)> {
         if self.is != BlockContent::Events {
             return None;
@@ -101,7 +102,7 @@ impl Block<'_> {
     }
 
     /// Returns the capture threads in the block, with the numbers that they had reached before it.
-    fn befores(&self) -> Vec<Before> {
+    fn befores(&self) -> Vec<SequenceStart> {
         let mut ids = match self.is {
             BlockContent::Definitions => return Vec::new(),
             BlockContent::Events => captured(self.content),
@@ -142,7 +143,7 @@ impl<'a> Frame<'a> {
         Some((Self { is, befores, content }, rest))
     }
 
-    fn befores(&self) -> impl Iterator<Item = Before> + 'a {
+    fn befores(&self) -> impl Iterator<Item = SequenceStart> + 'a {
         let (each, _) = self.befores.as_chunks::<BEFORE_BYTES>();
         each.iter().map(|bytes| {
             let [a, b, c, d, e, f, g, h, i, j, k, l, known] = *bytes;
@@ -152,7 +153,7 @@ impl<'a> Frame<'a> {
     }
 }
 
-/// Creates a reader for the blobs of a V4 block, or `None` if the block header is damaged.
+/// Returns a reader for the blobs of a V4 block, or `None` if the block header is damaged.
 fn blobs(content: &[u8]) -> Option<BlobReader> {
     let block = BlockHeader::read(content, 0).ok()?;
     let (layout, at) = if block.compressed {

@@ -73,7 +73,7 @@ impl LabelLists {
         self.lists.capacity() * size_of::<LabelList>() + self.ranges.memory_bytes()
     }
 
-    /// Returns the list with this id.
+    /// Returns the list with this id, or `None` if the stream has not defined the id.
     #[inline]
     pub(crate) fn get(&self, id: u32) -> Option<&LabelList> {
         self.lists.get(self.ranges.place(id, self.lists.len())?)
@@ -134,7 +134,7 @@ impl LabelList {
                 kinds::KEYWORDS => overrides.keywords = Some(cursor.u64(READING)?),
                 kinds::LEVEL => overrides.level = Some(cursor.u8(READING)?),
                 kinds::VERSION => overrides.version = Some(cursor.u8(READING)?),
-                // Labels have no length, so the labels after an unknown one cannot be read.
+                // Labels have no length, so the labels after an unknown label cannot be read.
                 _ => return Err(Error::corrupt(offset, READING, "a label of an unknown kind")),
             }
             if kind & kinds::LAST != 0 {

@@ -22,7 +22,7 @@
 //! | V6: properties of the header | `max_block_bytes` | 16.8 | 1.0 |
 //! | total | | 545.9 | 13.2 |
 //!
-//! Real streams need a few megabytes as files, and 5 to 60 KB as live sessions.
+//! A decoder needs a few megabytes for a real file, and 5 to 60 KB for a live session.
 
 /// Maximum length of an unsigned LEB128 number of 32 bits, in bytes.
 pub const MAX_VARU32_BYTES: usize = 5;
@@ -54,10 +54,10 @@ pub const MAX_FIELD_DEPTH: usize = 16;
 /// several hundred native events, and each EventSource has several dozen.
 pub const MAX_DEFINITIONS: usize = 1 << 16;
 
-/// Maximum memory of all definitions, in bytes.
+/// Maximum memory of all definitions, in bytes: 512 bytes for each of [`MAX_DEFINITIONS`].
 pub const MAX_METADATA_BYTES: usize = 32 << 20;
 
-/// Metadata ids below this value are found by index, others by hash. Writers number from 1.
+/// Metadata ids below this value are found by index, and all other ids by hash. Writers assign ids from 1.
 pub const DENSE_METADATA_IDS: u32 = 1 << 14;
 
 /// Maximum number of capture threads whose numbers are tracked. If there are more threads, the least recently used

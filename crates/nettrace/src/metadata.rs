@@ -23,7 +23,7 @@ const OF_RUNTIME: [&str; 4] = [
     "Microsoft-DotNETCore-SampleProfiler",
 ];
 
-/// Returns a provider name in its stored form.
+/// Returns a provider name in its stored form: borrowed if [`OF_RUNTIME`] contains the name, otherwise owned.
 fn provider(name: String) -> Cow<'static, str> {
     let known = OF_RUNTIME.into_iter().find(|known| **known == *name);
     known.map_or(Cow::Owned(name), Cow::Borrowed)
@@ -53,7 +53,8 @@ pub struct Metadata {
 }
 
 impl Metadata {
-    /// Reads the payload of a blob in a V4 metadata block, with or without V5 tags. `base` is its offset in the stream.
+    /// Reads the payload of a blob in a V4 metadata block, with or without V5 tags. `base` is the offset of the payload
+    /// in the stream, in bytes.
     ///
     /// # Errors
     ///
@@ -62,7 +63,7 @@ impl Metadata {
         v4::read(payload, base)
     }
 
-    /// Reads a row of a V6 metadata block, without its length. `base` is its offset in the stream.
+    /// Reads a row of a V6 metadata block, without its length. `base` is the offset of the row in the stream, in bytes.
     ///
     /// # Errors
     ///

@@ -15,10 +15,10 @@ pub enum Order {
     File,
 }
 
-/// Selects the events to deliver. Called once per definition (V6: also once per combination of labels that changes a
-/// definition). If the function returns `None`, events of the definition are counted and checked for losses, but not
-/// delivered. If it returns `Some(tag)`, they are delivered with the tag, so that a consumer classifies definitions,
-/// not events.
+/// A function that selects the events to deliver. The decoder calls it once per definition (V6: also once per
+/// combination of labels that changes a definition). If the function returns `None`, events of the definition are
+/// counted and checked for losses, but not delivered. If it returns `Some(tag)`, they are delivered with the tag, so
+/// that a consumer classifies definitions, not events.
 pub type Interest = Box<dyn FnMut(&Metadata) -> Option<u32> + Send>;
 
 /// Options of a [`Decoder`](crate::Decoder). By default, all events are delivered in order of time, without stacks.

@@ -2,8 +2,8 @@
 //!
 //! A stream is a sequence of runs: the events of one capture thread up to a cut-off, sorted by time, then the events of
 //! the next thread. The first event of a run is marked as sorted, which guarantees that no later event in the stream is
-//! older. Queued events up to its timestamp can therefore be released, merged across runs. All events can be released
-//! at a sequence point, at the end, and if the owner calls [`Decoder::flush`](crate::Decoder::flush).
+//! older. Queued events up to the timestamp of a sorted event can therefore be released, merged across runs. All events
+//! can be released at a sequence point, at the end, and if the owner calls [`Decoder::flush`](crate::Decoder::flush).
 //!
 //! Entries are stored in order of arrival, and payloads in an arena. A run is a range of entries with ascending
 //! timestamps, regardless of the thread. The heap contains the oldest entry of each run. Memory is reused when all
@@ -32,7 +32,7 @@ pub(crate) struct Entry {
 
 /// A waiting event.
 #[derive(Debug, Clone, Copy)]
-struct Waiting {
+struct WaitingEvent {
     entry: Entry,
     content: Content,
 }
@@ -57,12 +57,12 @@ pub(crate) type Activities = [[u8; 16]; 2];
 const ACTIVITIES_BYTES: usize = 32;
 
 /// Size of an entry without its payload, in bytes: the entry, and its run in the worst case.
-const ENTRY_BYTES: usize = size_of::<Waiting>() + size_of::<EntryRun>();
+const ENTRY_BYTES: usize = size_of::<WaitingEvent>() + size_of::<EntryRun>();
 
-/// Minimum memory for compaction, in bytes. Below it, compaction is not worth the effort.
+/// Minimum memory for compaction, in bytes. Below this size, compaction is not worth the effort.
 const COMPACTION_BYTES: usize = 16 << 10;
 
-/// Memory that remains after a shrink, in bytes, so that an almost idle stream need not allocate it each time.
+/// Memory that remains after a shrink, in bytes, so that an almost idle stream need not allocate memory for each event.
 const KEPT_BYTES: usize = 4 << 10;
 
 /// Amount of memory, in bytes, that is moved in less time than any receive operation takes.
@@ -94,9 +94,9 @@ impl PartialOrd for EntryRun {
 #[derive(Debug, Default)]
 pub(crate) struct Queue {
     order: Order,
-    entries: Vec<Waiting>,
+    entries: Vec<WaitingEvent>,
     arena: Vec<u8>,
-    /// Start of the growing run at the end of `entries`. Its entries are not in the heap yet.
+    /// Start of the growing run at the end of `entries`. The heap does not contain this run yet.
     growing: usize,
     heap: BinaryHeap<Reverse<EntryRun>>,
     /// Size of the waiting events, in bytes.
@@ -109,13 +109,13 @@ pub(crate) struct Queue {
     /// Whether all currently waiting events can be delivered.
     flushing: bool,
     /// Buffers for compaction.
-    spare_entries: Vec<Waiting>,
+    spare_entries: Vec<WaitingEvent>,
     spare_arena: Vec<u8>,
 }
 
 /// An entry removed from the queue. The payload stays in the arena until the next push.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Taken {
+pub(crate) struct DequeuedEntry {
     pub(crate) entry: Entry,
     pub(crate) content: Content,
     /// Whether the entry was delivered before its order was certain.
@@ -159,7 +159,7 @@ impl Queue {
         self.arena.extend_from_slice(payload);
         self.waiting_bytes += ENTRY_BYTES + content.bytes();
         self.waiting += 1;
-        self.entries.push(Waiting { entry, content });
+        self.entries.push(WaitingEvent { entry, content });
     }
 
     /// Allows delivery of events up to `ticks`.
@@ -187,15 +187,15 @@ impl Queue {
     /// Returns the heap size, in bytes.
     pub(crate) fn memory_bytes(&self) -> usize {
         let entries = self.entries.capacity() + self.spare_entries.capacity();
-        entries * size_of::<Waiting>()
+        entries * size_of::<WaitingEvent>()
             + self.arena.capacity()
             + self.spare_arena.capacity()
             + self.heap.capacity() * size_of::<EntryRun>()
     }
 
-    /// Removes and returns the next event that can be delivered.
+    /// Removes and returns the next event that can be delivered, or returns `None` if no event can be delivered.
     #[inline]
-    pub(crate) fn take(&mut self) -> Option<Taken> {
+    pub(crate) fn take(&mut self) -> Option<DequeuedEntry> {
         if self.waiting == 0 {
             return None;
         }
@@ -208,7 +208,7 @@ impl Queue {
         if early && self.early == 0 {
             return None;
         }
-        let Waiting { entry, content } = *self.entries.get(oldest.0.next)?;
+        let WaitingEvent { entry, content } = *self.entries.get(oldest.0.next)?;
         step(oldest, &self.entries);
         self.early = self.early.saturating_sub(1);
         self.waiting -= 1;
@@ -217,7 +217,7 @@ impl Queue {
             self.flushing = false;
             self.early = 0;
         }
-        Some(Taken { entry, content, early })
+        Some(DequeuedEntry { entry, content, early })
     }
 
     /// Returns the activities and the payload of a removed entry.
@@ -240,7 +240,7 @@ impl Queue {
 
     /// Compacts memory if delivered events use most of it. Must not be called while a removed entry is in use.
     pub(crate) fn compact(&mut self) {
-        let held = self.arena.len() + self.entries.len() * size_of::<Waiting>();
+        let held = self.arena.len() + self.entries.len() * size_of::<WaitingEvent>();
         if self.waiting == 0 || held < COMPACTION_BYTES || held / 2 < self.waiting_bytes {
             return;
         }
@@ -251,7 +251,7 @@ impl Queue {
     /// half of the memory is unused, so a stream that arrives in small chunks does not cause a move for each chunk.
     /// Must not be called while a removed entry is in use.
     pub(crate) fn shrink(&mut self) {
-        let held = self.arena.capacity() + self.entries.capacity() * size_of::<Waiting>();
+        let held = self.arena.capacity() + self.entries.capacity() * size_of::<WaitingEvent>();
         let enough = if held <= CHEAP_TO_MOVE { 1 } else { 2 } * self.waiting_bytes;
         if held > KEPT_BYTES.max(enough) {
             let payloads = self.waiting_bytes.saturating_sub(self.waiting * ENTRY_BYTES);
@@ -302,7 +302,7 @@ impl Queue {
 
 /// Advances the oldest run to its next entry, or removes the run at its end.
 #[inline(always)]
-fn step(mut oldest: PeekMut<'_, Reverse<EntryRun>>, entries: &[Waiting]) {
+fn step(mut oldest: PeekMut<'_, Reverse<EntryRun>>, entries: &[WaitingEvent]) {
     oldest.0.next += 1;
     match entries.get(oldest.0.next).filter(|_| oldest.0.next < oldest.0.end) {
         Some(next) => oldest.0.timestamp = next.entry.timestamp,
@@ -341,7 +341,7 @@ mod tests {
     proptest! {
         /// Scenario: events are pushed in any order and released up to arbitrary timestamps in between.
         /// Guarantee: the released events are in the order of a stable sort, each with its own payload and activities;
-        /// compacting and shrinking memory do not change them.
+        /// compacting and shrinking memory do not change these events.
         #[test]
         fn release_order_is_a_stable_sort(batches in prop::collection::vec((prop::collection::vec(0_i64..50, 0..80), 0_i64..60, 0..3), 1..10)) {
             let mut queue = Queue::default();
@@ -359,11 +359,11 @@ mod tests {
                 released = released.max(release);
                 if then == 2 {
                     queue.shrink();
-                    let held = queue.arena.capacity() + queue.entries.capacity() * size_of::<Waiting>();
+                    let held = queue.arena.capacity() + queue.entries.capacity() * size_of::<WaitingEvent>();
                     prop_assert!(held <= KEPT_BYTES.max(2 * queue.waiting_bytes()));
                 }
                 if then == 1 && queue.waiting > 0 {
-                    // `compact` does this if it is worthwhile.
+                    // Add unused memory, so that `compact` moves the waiting events.
                     queue.spare_arena.clear();
                     queue.arena.resize(queue.arena.len() + 8 * COMPACTION_BYTES, 0);
                     queue.compact();

@@ -1,6 +1,6 @@
 //! Tables whose ids occur in blocks of consecutive numbers: stacks and label lists.
 
-/// Maps ids to indexes of a table. Ids ascend; if an id is repeated, the numbering restarts.
+/// A map from ids to indexes of a table. Ids ascend; if an id is repeated, the numbering restarts.
 #[derive(Debug, Default)]
 pub(crate) struct Ranges {
     /// The first id of each block, and its index.
@@ -28,7 +28,7 @@ impl Ranges {
         false
     }
 
-    /// Returns the index of an id in a table of `length` entries.
+    /// Returns the index of an id in a table of `length` entries, or `None` if no block contains the id.
     #[inline]
     pub(crate) fn place(&self, id: u32, length: usize) -> Option<usize> {
         let block = self.blocks.partition_point(|(first, _)| *first <= id).checked_sub(1)?;
@@ -38,7 +38,7 @@ impl Ranges {
         (place < end).then_some(place)
     }
 
-    /// Returns the number of blocks that are not consecutive.
+    /// Returns the number of blocks, in which consecutive blocks are merged.
     pub(crate) fn len(&self) -> usize {
         self.blocks.len()
     }

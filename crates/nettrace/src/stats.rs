@@ -49,10 +49,12 @@ pub struct Stats {
     pub last_event: Option<i64>,
     /// Blocks read.
     pub blocks: BlockCounts,
-    /// Capture threads that were forgotten because of the limit.
+    /// Capture threads that were forgotten because of
+    /// [`Limits::max_capture_threads`](crate::limits::Limits::max_capture_threads).
     pub threads_forgotten: u64,
-    /// V6: thread indexes that remain unresolved because of the limit.
+    /// V6: thread indexes that remain unresolved because of
+    /// [`Limits::max_thread_indexes`](crate::limits::Limits::max_thread_indexes).
     pub threads_unresolved: u64,
-    /// Stacks between two sequence points that were dropped because of the limit.
+    /// Stacks that were dropped because of [`Limits::max_stack_bytes`](crate::limits::Limits::max_stack_bytes).
     pub stacks_dropped: u64,
 }

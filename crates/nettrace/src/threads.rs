@@ -44,7 +44,7 @@ impl ThreadIndexes {
         table_bytes::<(u64, Identity)>(self.known.capacity())
     }
 
-    /// Returns the thread of an index. Its ids are `None` if the stream does not contain them.
+    /// Returns the thread of an index. The ids of the thread are `None` if the stream does not contain them.
     #[inline]
     pub(crate) fn resolve(&mut self, index: u64) -> Identity {
         if let Some((last, identity)) = self.last

@@ -4,7 +4,7 @@
 //! /proc/PID/cgroup ----> membership --> identity: container id, pod uid
 //!                             |
 //! /proc/PID/mountinfo -> mount: where the group's files are --> read --> level: one group's files --> figures
-//! /proc/PID/smaps -----> ledger: where the memory is, with figures and the newest collection
+//! /proc/PID/smaps -----> ledger: memory by kind, with figures and the last collection
 //! ```
 //!
 //! All modules except `group`, `read`, `others`, `ledger::read` and `kills` are pure: they convert texts of the kernel

@@ -1,6 +1,6 @@
 //! Files that only the user of gcwatch can read: they are written under a hidden name and then renamed.
 //!
-//! A reader sees either the old file or the complete new one. An existing file with the same name is never opened, so
+//! A reader sees either the old file or the complete new file. An existing file with the same name is never opened, so
 //! links are not followed, and its mode and owner do not matter.
 
 use std::ffi::OsString;
@@ -13,15 +13,15 @@ use rustix::fs::{CWD, OFlags, RenameFlags, renameat_with};
 use rustix::io::Errno;
 
 /// Flags for opening files: no link is followed, and opening a FIFO does not wait for its other end.
-pub const NO_SURPRISE: i32 = OFlags::NOFOLLOW.union(OFlags::NONBLOCK).bits() as i32;
+pub const SAFE_OPEN_FLAGS: i32 = OFlags::NOFOLLOW.union(OFlags::NONBLOCK).bits() as i32;
 
 /// Reads at most `most` bytes from the start of a file, or returns `None` if the file does not exist.
 ///
 /// # Errors
 ///
-/// The file cannot be read, or is a link.
+/// Returns an error if the file cannot be read, or is a link.
 pub fn read(path: &Path, most: u64) -> io::Result<Option<Vec<u8>>> {
-    let file = match OpenOptions::new().read(true).custom_flags(NO_SURPRISE).open(path) {
+    let file = match OpenOptions::new().read(true).custom_flags(SAFE_OPEN_FLAGS).open(path) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
         opened => opened?,
     };
@@ -30,20 +30,21 @@ pub fn read(path: &Path, most: u64) -> io::Result<Option<Vec<u8>>> {
     Ok(Some(bytes))
 }
 
-/// Writes a whole file and replaces an existing one. If the process is killed, either the old or the new file exists.
+/// Writes a whole file and replaces an existing file. If the process is killed, either the old or the new file exists.
 ///
 /// # Errors
 ///
-/// See [`Beside::new`] and [`Beside::complete`].
+/// See [`AtomicFile::new`] and [`AtomicFile::complete`].
 pub fn write(path: &Path, bytes: &[u8]) -> io::Result<()> {
-    let mut file = Beside::new(path, true)?;
+    let mut file = AtomicFile::new(path, true)?;
     file.write_all(bytes)?;
     file.complete()
 }
 
-/// A file that is being written, with mode 0600. [`Beside::complete`] gives it its name; otherwise it is deleted.
+/// A file that is being written, with mode 0600. [`AtomicFile::complete`] gives the file its name. A file that is
+/// dropped earlier is deleted.
 #[derive(Debug)]
-pub struct Beside {
+pub struct AtomicFile {
     file: File,
     path: PathBuf,
     to: PathBuf,
@@ -51,13 +52,13 @@ pub struct Beside {
     is_complete: bool,
 }
 
-impl Beside {
-    /// Creates a hidden file in the folder of `to`, and removes one left by an earlier writer. With `replace`, the new
-    /// file replaces an existing file or link.
+impl AtomicFile {
+    /// Creates a hidden file in the folder of `to`, and removes the hidden file that an earlier writer left. With
+    /// `replace`, the new file replaces an existing file or link.
     ///
     /// # Errors
     ///
-    /// The file cannot be created, `to` exists and must not be replaced, or `to` is not a file
+    /// Returns an error if the file cannot be created, `to` exists and must not be replaced, or `to` is not a file
     /// ([`io::ErrorKind::AlreadyExists`] and [`io::ErrorKind::InvalidInput`]).
     pub fn new(to: &Path, replace: bool) -> io::Result<Self> {
         match fs::symlink_metadata(to) {
@@ -95,7 +96,7 @@ impl Beside {
     ///
     /// # Errors
     ///
-    /// An I/O error occurred; the file is deleted.
+    /// Returns an error if an I/O error occurred; the file is deleted.
     pub fn complete(mut self) -> io::Result<()> {
         self.file.sync_all()?;
         if !self.is_there() {
@@ -109,7 +110,7 @@ impl Beside {
         }
     }
 
-    /// Returns whether the file at its path is still this one.
+    /// Returns whether the hidden path still refers to this file.
     fn is_there(&self) -> bool {
         let there = fs::symlink_metadata(&self.path).map(|there| (there.dev(), there.ino()));
         let own = self.file.metadata().map(|own| (own.dev(), own.ino()));
@@ -117,7 +118,7 @@ impl Beside {
     }
 }
 
-impl Write for Beside {
+impl Write for AtomicFile {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         self.file.write(bytes)
     }
@@ -127,10 +128,10 @@ impl Write for Beside {
     }
 }
 
-impl Drop for Beside {
+impl Drop for AtomicFile {
     fn drop(&mut self) {
         if !self.is_complete && self.is_there() {
-            // On a full disk, the file must not use any space.
+            // An incomplete file must not use space, for example on a full disk.
             let _gone_already = fs::remove_file(&self.path);
         }
     }
@@ -140,13 +141,13 @@ impl Drop for Beside {
 ///
 /// # Errors
 ///
-/// The file cannot be renamed.
+/// Returns an error if the file cannot be renamed.
 pub fn rename(from: &Path, to: &Path, replace: bool) -> io::Result<()> {
     if replace {
         return fs::rename(from, to);
     }
     match renameat_with(CWD, from, CWD, to, RenameFlags::NOREPLACE) {
-        // The file system does not support it. A second hard link also fails if the name exists.
+        // The file system does not support the flag. Creating a hard link also fails if the name exists.
         Err(Errno::INVAL | Errno::NOSYS | Errno::NOTSUP) => {
             fs::hard_link(from, to)?;
             fs::remove_file(from)
@@ -162,7 +163,7 @@ mod tests {
     use super::*;
 
     /// Scenario: the path is a link to a file of another user, a file with mode 0666, or a directory; an earlier writer
-    /// was killed, and another one gives up.
+    /// was killed, and another process gives up.
     /// Guarantee: no data is written through the link or into the file; both are replaced by a file of mode 0600, but
     /// only on request; no other file is left.
     #[test]
@@ -177,10 +178,10 @@ mod tests {
         fs::write(at(".link.new"), "left over").unwrap();
         for name in ["link", "open", "none"] {
             if name != "none" {
-                let error = Beside::new(&at(name), false).unwrap_err();
+                let error = AtomicFile::new(&at(name), false).unwrap_err();
                 assert_eq!(error.kind(), io::ErrorKind::AlreadyExists);
             }
-            let mut file = Beside::new(&at(name), true).unwrap();
+            let mut file = AtomicFile::new(&at(name), true).unwrap();
             file.write_all(b"new").unwrap();
             file.complete().unwrap();
             let there = fs::symlink_metadata(at(name)).unwrap();
@@ -188,18 +189,18 @@ mod tests {
             assert_eq!(fs::read_to_string(at(name)).unwrap(), "new");
         }
         assert_eq!(fs::read_to_string(at("foreign")).unwrap(), "mine");
-        assert!(Beside::new(&at("directory"), true).is_err());
-        drop(Beside::new(&at("given-up"), false).unwrap());
+        assert!(AtomicFile::new(&at("directory"), true).is_err());
+        drop(AtomicFile::new(&at("given-up"), false).unwrap());
         assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 5);
     }
 
-    /// Scenario: a file is created at the path while the new one is being written.
+    /// Scenario: another process creates a file at the path while the new file is being written.
     /// Guarantee: the file is not replaced.
     #[test]
     fn file_created_during_write_is_kept() {
         let folder = tempfile::tempdir().unwrap();
         let to = folder.path().join("out");
-        let file = Beside::new(&to, false).unwrap();
+        let file = AtomicFile::new(&to, false).unwrap();
         fs::write(&to, "mine").unwrap();
         file.complete().unwrap_err();
         assert_eq!(fs::read_to_string(&to).unwrap(), "mine");

@@ -13,8 +13,8 @@
 //!
 //! # Invariants
 //!
-//! * **No clock, no waiting.** I/O is in `container::read`, [`container::ledger::read()`], `container::kills` and
-//!   [`files`]; all other code works on texts and values.
+//! * **No clock, no waiting.** I/O is in `container::read`, [`container::ledger::read()`], `container::group`,
+//!   `container::kills`, `container::others` and [`files`]; all other code works on texts and values.
 //! * **A process cannot choose its identity.** The facts that decide on its owner ([`Provenance`]) come from the
 //!   kernel. Facts from the process itself are bounded ([`mod@text`]).
 //! * **Unknown values are absent**, never 0.
@@ -40,7 +40,7 @@ pub mod text;
 pub struct Identity {
     /// Pid and start time.
     pub key: RunKey,
-    /// Pid in the process's own pid namespace.
+    /// Pid in the process's own pid namespace; `None` if unknown.
     pub ns_pid: Option<u32>,
     /// Name of the entry assembly, or of the executable if there is no entry assembly.
     pub name: String,
@@ -85,11 +85,13 @@ pub struct Provenance {
     /// Names of the attributes that the process set itself. Their values are never replaced.
     pub own_names: Vec<String>,
     /// Container in which the process was found, regardless of the attributes that it sets. An orchestrator identifies
-    /// the process by it.
+    /// the process by this container.
     pub container: ContainerIdentity,
-    /// Owner of the process, in words that it cannot choose: its pod, its container, or its user. Empty if unknown.
+    /// Owner of the process, in words that the process cannot choose: its pod, its container, or its user. Empty if
+    /// unknown.
     pub tenant: String,
-    /// Hash of the command line, if it is readable. A process that replaces this one has the same hash.
+    /// Hash of the command line; `None` if the command line is not readable. A process that replaces this one has the
+    /// same hash.
     pub command: Option<u64>,
 }
 
@@ -144,7 +146,8 @@ impl RunState {
         }
     }
 
-    /// Returns the reason why the process is not read, if that state is lasting. It is one of a small set of words.
+    /// Returns the reason why the process is not read, or `None` if the process is read or the state is temporary. The
+    /// reason is one of a small set of words.
     pub fn not_attached(&self) -> Option<String> {
         match self {
             Self::Unattachable { reason, .. } => Some(reason.clone()),
@@ -155,7 +158,8 @@ impl RunState {
         }
     }
 
-    /// Returns the reason why a process cannot be attached to, as one word as in `gcwatch ps`.
+    /// Returns the reason why a process cannot be attached to, as one word as in `gcwatch ps`, or `None` in any other
+    /// state.
     pub fn reason(&self) -> Option<String> {
         match self {
             Self::Unattachable { reason, .. } => Some(reason.clone()),
@@ -163,7 +167,7 @@ impl RunState {
         }
     }
 
-    /// Returns one sentence that explains the state, if its word is not enough.
+    /// Returns one sentence that explains the state, or `None` if the word of the state is sufficient.
     pub fn detail(&self) -> Option<String> {
         match self {
             Self::Unattachable { detail, .. } | Self::Detached { detail } => Some(detail.clone()),
@@ -180,7 +184,7 @@ pub struct StreamProgress {
     pub bytes: u64,
     /// Number of events delivered.
     pub events: u64,
-    /// Number of events that the runtime dropped; `None` if it does not number its events.
+    /// Number of events that the runtime dropped; `None` if the runtime does not number its events.
     pub lost_events: Option<u64>,
     /// Number of events whose payload could not be decoded.
     pub undecodable: u64,

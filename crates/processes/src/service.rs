@@ -8,7 +8,7 @@ use opentelemetry_proto::tonic::common::v1::KeyValue;
 
 use crate::{Identity, Provenance};
 
-/// Owners of a pod, those that outlive rollouts first.
+/// Attributes for owners of a pod. Owners that outlive rollouts come first.
 const OWNERS: [&str; 6] = [
     "k8s.deployment.name",
     "k8s.statefulset.name",
@@ -20,15 +20,16 @@ const OWNERS: [&str; 6] = [
 
 /// Identity of the service that a process belongs to. A process that replaces this one has the same identity.
 ///
-/// In Kubernetes it consists of the namespace, the owner of the pod (or the pod) and the container. Otherwise it is the
-/// `service.name` that the process set itself, with its namespace. Otherwise it consists of the command line and the
-/// pod or container, because a name chosen by gcwatch is only that of the program, which other services can also run.
+/// In Kubernetes, the identity consists of the namespace, the owner of the pod (or the pod) and the container. Outside
+/// Kubernetes, it is the `service.name` that the process set itself, with the namespace of the service. If the process
+/// set no such name, the identity consists of the program, the command line and the pod or container. The name of the
+/// program is not sufficient, because other services can also run this program.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ServiceKey(Arc<str>);
 
 impl ServiceKey {
     /// Returns the key of a process with this resource, which includes metadata.
-    pub fn of(identity: &Identity, resource: &[KeyValue]) -> Self {
+    pub fn for_process(identity: &Identity, resource: &[KeyValue]) -> Self {
         let attribute = |name: &str| text(resource, name).unwrap_or_default();
         let Provenance {
             own_names,
@@ -61,8 +62,8 @@ impl ServiceKey {
     }
 }
 
-/// The workload that a process is of, with its kind: `deployment/shop`; without an owner `pod/shop-1`; outside of
-/// Kubernetes the name of the service or of the program.
+/// Returns the workload of a process, with its kind: `deployment/shop`; `pod/shop-1` without an owner; outside
+/// Kubernetes, the name of the service or of the program.
 pub fn workload(identity: &Identity, resource: &[KeyValue]) -> String {
     let owner = OWNERS.into_iter().chain(["k8s.pod.name"]).find_map(|key| {
         let kind = key.strip_prefix("k8s.")?.strip_suffix(".name")?;
@@ -73,7 +74,8 @@ pub fn workload(identity: &Identity, resource: &[KeyValue]) -> String {
     owner.or_else(service).unwrap_or_else(|| identity.name.clone())
 }
 
-/// Returns the version of the service of a process: `service.version`, or the image of its container with tags.
+/// Returns the version of the service of a process: `service.version`, or the image of its container with tags if the
+/// resource has no version. Returns `None` if both are unknown.
 pub fn version(resource: &[KeyValue]) -> Option<Arc<str>> {
     let image = || {
         let tags = texts(resource, "container.image.tags").map_or_else(String::new, |tags| format!(":{tags}"));
@@ -101,10 +103,12 @@ mod tests {
     use gc_telemetry::value::key_value;
     use opentelemetry_proto::tonic::common::v1::any_value::Value;
 
-    /// Scenario: processes of a deployment, of a job of a cron job, of a bare pod, of a service and of nothing known.
-    /// Guarantee: the workload is the owner that outlives rollouts, with its kind; otherwise the service or the program.
+    /// Scenario: processes belong to a deployment, to a job of a cron job, to a bare pod, to a service and to no known
+    /// owner.
+    /// Guarantee: the workload is the owner that outlives rollouts, with its kind, or the service or program without
+    /// such an owner.
     #[test]
-    fn workload_is_what_outlives_rollouts() {
+    fn workload_outlives_rollouts() {
         let identity = Identity::new(RunKey { pid: 1, start_time: 1 }, "shop.dll");
         let of = |attributes: &[(&str, &str)]| {
             let text = |(key, value): &(&str, &str)| key_value(key, Value::StringValue((*value).to_owned()));

@@ -8,7 +8,7 @@ use crate::container::ContainerIdentity;
 
 /// Facts that an orchestrator has about the end of a container.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct Ended {
+pub struct ContainerEnd {
     /// Whether the container was killed for memory.
     pub oom_killed: bool,
     /// Whether the container failed, and was or will be restarted.
@@ -21,9 +21,9 @@ pub trait Surroundings: Send + Sync + fmt::Debug {
     /// take precedence. The method is called under a lock and must not wait.
     fn attributes(&self, container: &ContainerIdentity) -> Vec<KeyValue>;
 
-    /// Returns how a container ended, or `None` if that is still unknown or the container is running. The method is called
-    /// under a lock and must not wait.
-    fn ended(&self, _container: &ContainerIdentity) -> Option<Ended> {
+    /// Returns how a container ended, or `None` if that is still unknown or the container is running. The method is
+    /// called under a lock and must not wait.
+    fn ended(&self, _container: &ContainerIdentity) -> Option<ContainerEnd> {
         None
     }
 }

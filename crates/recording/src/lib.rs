@@ -17,11 +17,11 @@
 use std::cell::Cell;
 
 use clr_gc::event::ClrEvent;
-use clr_gc::gc::{Collection, Finalizers, OtherStops, Outcome, Settling, Suspension, Totals};
+use clr_gc::gc::{Collection, Finalizers, OtherStops, Outcome, ReportTiming, Suspension, Totals};
 use clr_gc::stream::{GcStream, Observed, ProcessKey, Scope};
 use gc_requests::request::Request;
 use gc_requests::requests::Requests;
-use gc_rules::review::History;
+use incidents::review::History;
 use nettrace::{Ending, TraceHeader};
 
 pub mod program;
@@ -48,7 +48,7 @@ pub enum RecordingError {
     },
     /// The recording exceeds the limit for one recording.
     #[error(
-        "{name} has more than {MOST_HELD} starts and ends of collections and stops, which is the limit for one \
+        "{name} has more than {MAX_HELD} starts and ends of collections and stops, which is the limit for one \
          recording; everything before the limit is reported"
     )]
     TooLong {
@@ -58,8 +58,8 @@ pub enum RecordingError {
 }
 
 /// Maximum number of collection starts, collection ends and stop starts in one recording: 19 hours at 10 collections
-/// per second. In the worst case, each of them is the only trace of a collection, which takes 1 KB.
-pub const MOST_HELD: u64 = 1 << 21;
+/// per second. In the worst case, each of these events is the only trace of a collection, which takes 1 KB of memory.
+pub const MAX_HELD: u64 = 1 << 21;
 
 /// The GC history of one process in a recording.
 #[derive(Debug, Default)]
@@ -70,7 +70,7 @@ pub struct ProcessHistory {
     pub suspensions: Vec<Suspension>,
     /// Suspensions for other reasons than the GC, summed by reason.
     pub other_stops: Vec<OtherStops>,
-    /// Activity of the finalizer thread: each change, by time.
+    /// Activity of the finalizer thread: each change with its time, in chronological order.
     pub finalizers: Vec<(i64, Finalizers)>,
     /// Totals of the collections and suspensions.
     pub totals: Totals,
@@ -100,21 +100,22 @@ pub struct Recording {
     pub program: Program,
     /// Header of the stream; `None` if it could not be read.
     pub header: Option<TraceHeader>,
-    /// Time from the sync point, which is the start of the session, to the last event, in nanoseconds.
+    /// Time from the sync point, which is the start of the session, to the last event, in nanoseconds; 0 if the stream
+    /// has no events.
     pub observed_ns: i64,
     /// Whether the recording contains events of collections or the runtime. Without such events, either no
     /// collection ran, or the session did not enable the events.
     pub has_gc_events: bool,
     /// A sentence about the truncation; `None` if the recording is complete.
     pub cut: Option<String>,
-    /// Error that stopped reading.
+    /// Error that stopped reading; `None` if the recording was read to its end.
     pub error: Option<RecordingError>,
 }
 
 impl Recording {
     /// Reads a source to its end. Calls `observer` with every event of the scope, in stream order.
     pub fn read(source: &mut Source, scope: Scope, mut observer: impl FnMut(&Observed<'_>)) -> Self {
-        let mut stream = GcStream::new(scope, Settling::AtTheEnd);
+        let mut stream = GcStream::new(scope, ReportTiming::AtTheEnd);
         let mut requests = Requests::recorded();
         let mut program = Program::default();
         let mut process = None;
@@ -127,12 +128,12 @@ impl Recording {
             ) {
                 held.set(held.get() + 1);
             }
-            // The name of the process and a rundown are present in every session.
+            // Every session contains the name of the process and a rundown, so these events do not count.
             has_gc_events |= !matches!(
                 observed.decoded,
                 Err(_) | Ok(ClrEvent::ProcessInfo(_) | ClrEvent::RundownSettings(_) | ClrEvent::RuntimeDcStart(_))
             );
-            // Another process can use other clocks.
+            // Only the requests of the first process are read, because another process can use other clocks.
             if *process.get_or_insert(observed.event.process) == observed.event.process {
                 requests.observe(observed);
             }
@@ -223,7 +224,7 @@ fn feed(
         if n == 0 || stream.decoder().ending().is_some() {
             return Ok(());
         }
-        if held.get() > MOST_HELD {
+        if held.get() > MAX_HELD {
             return Err(RecordingError::TooLong { name: name() });
         }
     }

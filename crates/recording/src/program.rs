@@ -9,14 +9,15 @@ use clr_gc::stream::Observed;
 use targets::settings::GcSettings;
 
 /// Maximum number of characters of a command line that are retained.
-const MOST_CHARACTERS: usize = 8 << 10;
+const MAX_CHARACTERS: usize = 8 << 10;
 
 /// The program of a recording.
 #[derive(Debug, Clone, Default)]
 pub struct Program {
-    /// Process id, if the stream contains the process of the command line.
+    /// Pid of the process to which the command line belongs; `None` if the stream does not contain it.
     pid: Option<u64>,
-    /// Command line, with the arguments joined by spaces. Arguments can contain secrets.
+    /// Command line, with the arguments joined by spaces; `None` if the stream does not contain it. Arguments can
+    /// contain secrets.
     pub command_line: Option<String>,
     /// Settings of the collector.
     pub settings: GcSettings,
@@ -27,7 +28,7 @@ impl Program {
         let Ok(event) = &observed.decoded else { return };
         self.settings.take_in(event);
         if let ClrEvent::ProcessInfo(info) = event {
-            let text: String = info.command_line.chars().take(MOST_CHARACTERS).collect();
+            let text: String = info.command_line.chars().take(MAX_CHARACTERS).collect();
             if !text.trim().is_empty() {
                 self.pid = observed.event.process;
                 self.command_line = Some(text);
@@ -36,6 +37,7 @@ impl Program {
     }
 
     /// Returns the name of the process with this pid: its entry assembly, or its executable if there is no assembly.
+    /// Returns `None` if the command line is unknown or belongs to another process.
     pub fn name(&self, pid: Option<u64>) -> Option<String> {
         if self.pid.is_some() && self.pid != pid {
             return None;
@@ -44,10 +46,14 @@ impl Program {
     }
 }
 
-/// Returns the first assembly before the first option, or the executable if there is no assembly. Paths can contain
-/// spaces, which a command line does not mark, but the text after the last separator is the name in any case.
+/// Returns the name of the first assembly before the first option. If this is the assembly of a custom host and another
+/// assembly follows, the other assembly counts. Without an assembly before the options, the name is the first assembly
+/// in the options of `dotnet`, or the executable.
+///
+/// Paths can contain spaces, which a command line does not mark, but the text after the last separator is the name in
+/// any case. Returns `None` if the name has no printable character.
 fn name_of(command_line: &str) -> Option<String> {
-    let words = || Words(command_line);
+    let words = || CommandWords(command_line);
     let plain = words().take_while(|word| !word.starts_with('-'));
     let is_assembly = |word: &&str| word.len() > 4 && word.to_ascii_lowercase().ends_with(".dll");
     // A custom host lists its own assembly first, then the assembly that it runs.
@@ -72,9 +78,9 @@ fn name_of(command_line: &str) -> Option<String> {
 
 /// The words of a command line, separated by spaces, or in double quotes as on Windows.
 #[derive(Clone)]
-struct Words<'a>(&'a str);
+struct CommandWords<'a>(&'a str);
 
-impl<'a> Iterator for Words<'a> {
+impl<'a> Iterator for CommandWords<'a> {
     type Item = &'a str;
 
     fn next(&mut self) -> Option<&'a str> {
@@ -98,8 +104,8 @@ mod tests {
 
     /// Scenario: command lines are in the format of runtimes: a host with an assembly, a host with options, an
     /// executable without a host, a custom host, Windows paths, a name with a control character, an empty text.
-    /// Guarantee: the name is that of the entry assembly, or of the executable if there is no assembly, without
-    /// directory and extension.
+    /// Guarantee: the program has the name of the entry assembly, or of the executable if there is no assembly. The
+    /// name has no directory, no extension and no control characters; a text without a name yields `None`.
     #[test]
     fn program_is_named_by_its_assembly() {
         for (command_line, name) in [

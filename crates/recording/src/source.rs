@@ -11,7 +11,7 @@ use zip::{CompressionMethod, ZipArchive};
 /// Size of a read, in bytes: large enough to amortize the call, small enough for the CPU cache.
 const READ_BYTES: usize = 256 * 1024;
 
-/// Maximum size of an archive on standard input. It is kept in memory, because its directory is at the end.
+/// Maximum size of an archive on standard input. The archive is kept in memory, because its directory is at its end.
 const MAX_PIPED_ARCHIVE_BYTES: u64 = 256 << 20;
 
 const ZIP_MAGIC: &[u8] = b"PK\x03\x04";
@@ -41,12 +41,13 @@ pub enum SourceError {
         /// Name of the source.
         name: String,
     },
-    /// The zip archive contains no recording, or several.
+    /// The zip archive does not contain exactly one recording, its directory cannot be read, or its compression is not
+    /// supported.
     #[error("{name} is a zip archive with {found}; unpack it and pass the path of one recording")]
     Archive {
         /// Name of the source.
         name: String,
-        /// Description of its content.
+        /// Description of the content of the archive.
         found: String,
     },
     /// A read failed.
@@ -54,19 +55,20 @@ pub enum SourceError {
     Read {
         /// Name of the source.
         name: String,
-        /// Number of bytes of the stream that were read before.
+        /// Number of bytes of the stream that were read before the error.
         offset: u64,
         /// Error of the system or of the decompression.
         source: io::Error,
     },
 }
 
-/// An open recording. Its bytes are those that the runtime wrote.
+/// An open recording. Reads return the bytes that the runtime wrote, also if the file is compressed.
 pub struct Source {
     name: String,
     reader: Box<dyn Read + Send>,
     offset: u64,
-    /// Whether and why the compressed data was truncated. The data decompressed before is valid.
+    /// Error of the decompression if the compressed data was truncated; `None` otherwise. The data that was
+    /// decompressed before the error is valid.
     cut: Option<String>,
 }
 
@@ -84,8 +86,8 @@ impl Source {
     ///
     /// # Errors
     ///
-    /// Returns an error if the file cannot be opened, is a directory or empty, or is an archive without exactly one
-    /// recording.
+    /// Returns an error if the file cannot be opened or read, is a directory or empty, or is an archive without exactly
+    /// one recording in a supported compression.
     pub fn open(path: &Path) -> Result<Self, SourceError> {
         if path == Path::new("-") {
             return Self::from_reader("standard input".to_owned(), Box::new(io::stdin()));
@@ -163,12 +165,12 @@ impl Source {
         READ_BYTES
     }
 
-    /// Reads the next bytes. Returns 0 at the end. A truncated compressed file ends at the truncation, and
-    /// [`Source::cut`] returns the reason.
+    /// Reads the next bytes into `into`. Returns their number, or 0 at the end. A truncated compressed file ends at the
+    /// truncation, and [`Source::cut`] returns the reason.
     ///
     /// # Errors
     ///
-    /// Returns an error if the file cannot be read or decompressed.
+    /// Returns an error if the file cannot be read or decompressed, or if the decompressed stream is empty.
     pub fn read(&mut self, into: &mut [u8]) -> Result<usize, SourceError> {
         loop {
             match self.reader.read(into) {
@@ -197,14 +199,14 @@ impl Source {
         }
     }
 
-    /// Returns the error of a decompression that ended early.
+    /// Returns the error of a decompression that ended early, or `None` if the data was not truncated.
     pub fn cut(&self) -> Option<&str> {
         self.cut.as_deref()
     }
 }
 
-/// Opens the recording of an archive, which is decompressed while reading because a small archive can contain a stream
-/// of any length.
+/// Opens the recording in an archive. The recording is decompressed while it is read, because a small archive can
+/// contain a stream of any length.
 fn unzip<R: Read + Seek + Send + 'static>(name: &str, packed: R) -> Result<Box<dyn Read + Send>, SourceError> {
     let archive = |found: String| SourceError::Archive {
         name: name.to_owned(),

@@ -2,19 +2,20 @@
 
 use std::io::{self, Write};
 
-use gc_rules::account::{AccountPart, AccountRecord};
+use rule_engine::account::{AccountPart, AccountRecord};
 
 use crate::table::{FAINT, HEADING};
 use crate::units::{Percent, Span};
 
 /// Maximum number of parts with a separate line.
-const MOST_PARTS: usize = 8;
-/// Minimum share of a part with a separate line.
-const LEAST: f64 = 0.01;
+const MAX_PARTS: usize = 8;
+/// Minimum share of a part with a separate line, and of an origin that is named.
+const MIN_SHARE: f64 = 0.01;
 /// Width of the bar for the whole time, in characters.
 const BAR: f64 = 20.0;
 
-/// Returns the note about the source of a part, for the end of its line; empty for a measured part.
+/// Returns the range of a part, or the word `estimated`, for the end of its line. Returns an empty text for a measured
+/// part.
 fn note(part: &AccountPart, total: i64) -> String {
     match part.range(total) {
         Some((low, high)) => format!(" {:.0} to {:.0} %", 100.0 * low, 100.0 * high),
@@ -40,12 +41,12 @@ pub fn write(out: &mut dyn Write, title: &str, account: &AccountRecord) -> io::R
             Percent(Some(share)).to_string()
         )
     };
-    let has_line = |share: f64| share >= LEAST;
+    let has_line = |share: f64| share >= MIN_SHARE;
     let (shown, rest): (Vec<_>, Vec<_>) = account
         .parts
         .iter()
         .enumerate()
-        .partition(|(place, part)| *place < MOST_PARTS && has_line(part.share));
+        .partition(|(place, part)| *place < MAX_PARTS && has_line(part.share));
     for (_, part) in &shown {
         line(&part.title, part.value, &note(part, account.total))?;
     }

@@ -5,7 +5,7 @@ use std::io::{self, Write};
 use base::text::shown;
 use clr_evidence::allocations::{Allocations, Amount, Method};
 use clr_evidence::burst::BurstFacts;
-use clr_evidence::diff::{Change, What};
+use clr_evidence::diff::{Change, DiffSubject};
 use clr_evidence::name::type_name;
 use clr_evidence::site::place;
 
@@ -21,7 +21,7 @@ const AMOUNTS: [Column; 4] = [
     right("samples", 7),
 ];
 
-/// Writes types and sites, the largest first.
+/// Writes at most `top` types and `top` sites, the largest first, and with `stacks` the stacks of each site.
 pub fn write(
     out: &mut dyn Write,
     allocations: &Allocations,
@@ -138,7 +138,11 @@ pub fn write_changes(out: &mut dyn Write, changes: &[Change], top: usize) -> io:
         left("sure", 4),
         left("", 20),
     ];
-    for (of, heading) in [(What::Total, "all"), (What::Type, "by type"), (What::Site, "by site")] {
+    for (of, heading) in [
+        (DiffSubject::Total, "all"),
+        (DiffSubject::Type, "by type"),
+        (DiffSubject::Site, "by site"),
+    ] {
         let rows: Vec<&Change> = changes.iter().filter(|change| change.of == of).collect();
         if rows.is_empty() {
             continue;
@@ -149,8 +153,8 @@ pub fn write_changes(out: &mut dyn Write, changes: &[Change], top: usize) -> io:
             let bytes = |rate: f64| Bytes(rate.abs().round() as u64).to_string();
             let sign = if change.change < 0.0 { "-" } else { "+" };
             let name = match (of, change.name.as_deref()) {
-                (What::Total, _) => String::new(),
-                (What::Type, Some(name)) => type_name(name),
+                (DiffSubject::Total, _) => String::new(),
+                (DiffSubject::Type, Some(name)) => type_name(name),
                 (_, name) => shown(name.unwrap_or("[unknown]")),
             };
             let sure = match change.clear {

@@ -1,4 +1,4 @@
-//! The incidents of a recording as text: what happened, when and how often, with rules and remedies.
+//! The incidents of a recording as text: the symptoms with their times and counts, rules, causes and remedies.
 
 use std::cmp::Reverse;
 use std::collections::HashSet;
@@ -11,11 +11,12 @@ use crate::table::{FAINT, HEADING, MARK, wrapped};
 use crate::units::{Seconds, Span, plural};
 use api::gc::Subject;
 use base::time::TimeBase;
-use gc_rules::incident::{Incident, Member, remedy_for_a_file};
-use gc_rules::review::Review;
-use gc_rules::rule::{On, Rule, Severity};
+use incidents::review::Review;
+use incidents::{Incident, Member, remedy_for_a_file};
+use rule_engine::rule::{EvaluationTrigger, Rule, Severity};
 
-/// `kind: "rules_judged"`: the number of rules that a recording was sufficient for, and the rules that it was not.
+/// `kind: "rules_judged"`: the number of rules that gcwatch could evaluate on a recording, and the rules that it could
+/// not evaluate.
 #[derive(Debug, Serialize)]
 #[serde(tag = "kind", rename = "rules_judged")]
 pub struct JudgedRecord {
@@ -23,19 +24,19 @@ pub struct JudgedRecord {
     subject: Subject,
     /// Number of enabled rules.
     rules: usize,
-    /// Number of rules that were known at some time.
+    /// Number of rules whose result was known at some time.
     judged: usize,
     /// Rules that need a longer recording.
     too_short: Vec<Box<str>>,
     /// Rules that need values, settings, limits or samples that the recording does not contain.
     unknown: Vec<Box<str>>,
     /// Rules of `too_short` that hold for the recorded time, one per group.
-    so_far: Vec<SoFar>,
+    so_far: Vec<UnconfirmedRule>,
 }
 
 /// A rule that needs a longer recording and holds so far.
 #[derive(Debug, Serialize)]
-struct SoFar {
+struct UnconfirmedRule {
     rule: Box<str>,
     severity: Severity,
     summary: String,
@@ -56,7 +57,7 @@ impl JudgedRecord {
             so_far: not
                 .so_far
                 .iter()
-                .map(|(rule, summary)| SoFar {
+                .map(|(rule, summary)| UnconfirmedRule {
                     rule: (&*rule.id).into(),
                     severity: rule.severity,
                     summary: summary.clone(),
@@ -112,7 +113,7 @@ pub fn write_judged(out: &mut dyn Write, review: &Review, observed_ns: i64) -> i
 }
 
 /// Maximum number of listed incidents. Further incidents are counted.
-const MOST_LISTED: usize = 50;
+const MAX_LISTED: usize = 50;
 
 /// Writes the incidents of one process, the most severe first. `base` is the time base of its stream.
 pub fn write(out: &mut dyn Write, review: &Review, base: TimeBase) -> io::Result<()> {
@@ -123,7 +124,7 @@ pub fn write(out: &mut dyn Write, review: &Review, base: TimeBase) -> io::Result
     writeln!(out, "\n{HEADING}incidents{HEADING:#}")?;
     incidents.sort_by_key(|incident| (Reverse(incident.severity), incident.number));
     let mut explained = HashSet::new();
-    for incident in incidents.iter().take(MOST_LISTED) {
+    for incident in incidents.iter().take(MAX_LISTED) {
         let Some(head) = incident.head() else { continue };
         let name = incident.severity.name();
         if incident.severity >= Severity::Warning {
@@ -157,23 +158,23 @@ pub fn write(out: &mut dyn Write, review: &Review, base: TimeBase) -> io::Result
             )?;
         }
     }
-    let more = incidents.len().saturating_sub(MOST_LISTED);
+    let more = incidents.len().saturating_sub(MAX_LISTED);
     if more > 0 {
         writeln!(out, "and {}", plural(more as u64, "more incident"))?;
     }
     Ok(())
 }
 
-/// Returns a rule and the number of times it held.
+/// Returns the id of a rule, with the number of collections for which it held if this number is more than 1.
 fn member(member: &Member) -> String {
     let rule = member.rule();
-    if rule.on == On::Gc && member.count > 1 {
+    if rule.on == EvaluationTrigger::Gc && member.count > 1 {
         return format!("{} ({})", rule.id, plural(member.count, "time"));
     }
     rule.id.to_string()
 }
 
-/// Returns start, collection and duration.
+/// Returns the start, the collection and the duration of an incident, if known.
 fn when(incident: &Incident, head: &Member, base: TimeBase) -> String {
     let offset = i64::try_from(incident.began.since(base.moment(0))).unwrap_or(i64::MAX);
     let mut text = format!("at {} s", Seconds(Some(offset)));

@@ -29,7 +29,7 @@ const COLUMNS: [Column; 17] = [
     left("notes", 0),
 ];
 
-/// Importance of the columns: if not all of them fit, those with the highest values are kept.
+/// Importance of the columns: if not all columns fit, the columns with the highest values are kept.
 const IMPORTANCE: [u8; 17] = [13, 17, 16, 15, 12, 18, 7, 8, 11, 6, 2, 1, 4, 3, 9, 14, 10];
 /// Columns that depend on the previous collection.
 const INTERVALS: [usize; 2] = [13, 14];
@@ -127,7 +127,8 @@ fn line(collection: &Collection, interval: Interval) -> [String; 17] {
     ]
 }
 
-/// Returns the bytes that survived in the collected generations, and the bytes before the collection.
+/// Returns the bytes that survived in the collected generations, and the bytes before the collection. Returns `None` if
+/// the generation or all sizes are unknown.
 fn survival(collection: &Collection) -> Option<(u64, u64)> {
     let oldest = collection.generation?;
     // Large and pinned objects belong to generation 2.

@@ -142,8 +142,8 @@ fn text(value: &Value) -> String {
     }
 }
 
-/// Quotes a text if necessary. A spreadsheet interprets `=`, `+`, `-` or `@` at the start as a formula, so a file name
-/// must not start with one of these characters.
+/// Quotes a text if necessary. A spreadsheet interprets a text that starts with `=`, `+`, `-` or `@` as a formula, so
+/// the cell of such a text starts with `'`.
 fn cell(text: &str) -> String {
     let formula = if text.starts_with(['=', '+', '-', '@']) {
         "'"
@@ -162,7 +162,8 @@ mod tests {
     use super::*;
 
     /// Scenario: texts contain every character that separates cells or starts a formula.
-    /// Guarantee: a CSV reader gets the texts back, and no text is a formula.
+    /// Guarantee: the cells are quoted as RFC 4180 requires, and a text that a spreadsheet would take for a formula
+    /// starts with `'`.
     #[test]
     fn texts_are_quoted() {
         assert_eq!(cell("a b"), "a b");

@@ -20,7 +20,7 @@ use crate::units::known;
 use api::event;
 use api::gc::Subject;
 
-/// Maximum number of events in the list. A Verbose recording can have any number.
+/// Maximum number of events in the list. A Verbose recording can have any number of events.
 const MAX_EVENTS: usize = 2_000;
 
 /// Maximum number of finalized objects that are counted by type.
@@ -49,7 +49,7 @@ pub struct Detail {
     /// Objects finalized between this collection and the next, by type.
     finalized: TypeSums,
     loh_compaction: Vec<LohCompaction>,
-    /// Events of the collection in order: nanoseconds since the first event, and the text line.
+    /// Events of the collection in order: nanoseconds since the start of its first suspension, and the text line.
     events: Vec<(i64, String)>,
     more_events: u64,
 }
@@ -57,7 +57,7 @@ pub struct Detail {
 impl Detail {
     /// Creates the detail of `collection`, which has the index `place` among all collections of its process, before its
     /// events are observed.
-    pub fn of(subject: Subject, collection: &Collection, all: &[Collection], place: usize) -> Self {
+    pub fn new(subject: Subject, collection: &Collection, all: &[Collection], place: usize) -> Self {
         let stops: Vec<(i64, i64, u64)> = collection
             .pauses
             .iter()
@@ -121,7 +121,7 @@ impl Detail {
                     }
                 }
             }
-            // The name of a type can follow its objects.
+            // The name of a type can follow its objects, so only the id of the type is kept until `finish`.
             ClrEvent::FinalizeObject(object)
                 if (self.start..self.next_start).contains(&at) && self.finalized_ids.len() < MAX_FINALIZED =>
             {
@@ -160,7 +160,7 @@ impl Detail {
         }
     }
 
-    /// Resolves the names of types that had only an id. Call it after the last event.
+    /// Resolves the names of types that had only an id. This method must be called after the last event.
     pub fn finish(&mut self) {
         for id in std::mem::take(&mut self.finalized_ids) {
             let known = self.type_names.get(&id).filter(|name| !name.is_empty());
@@ -169,8 +169,8 @@ impl Detail {
         }
     }
 
-    /// Returns whether an event belongs to one of the collection's suspensions. These events precede the number of
-    /// their collection.
+    /// Returns whether an event is an edge of one of the collection's suspensions, or a trigger during one. In the
+    /// stream, these events can precede the event with the number of the collection.
     fn is_edge(&self, event: &ClrEvent<'_>, at: i64, thread: u64) -> bool {
         let edge = matches!(
             event,

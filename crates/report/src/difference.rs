@@ -12,7 +12,7 @@ use api::gc::{share, type_name};
 
 /// The totals of one recording in a comparison.
 #[derive(Debug, Default)]
-pub struct Side {
+pub struct RecordingTotals {
     /// Name of the file as given on the command line.
     pub file: String,
     /// Totals over all processes of the recording.
@@ -60,15 +60,17 @@ pub struct Difference {
 }
 
 /// Compares two recordings: all collections first, then each generation and type that occurs in either recording.
-pub fn compare(before: &Side, after: &Side) -> Vec<Difference> {
-    let figure = |name, unit, of: &dyn Fn(&Side) -> Option<f64>| Figure {
+pub fn compare(before: &RecordingTotals, after: &RecordingTotals) -> Vec<Difference> {
+    let figure = |name, unit, of: &dyn Fn(&RecordingTotals) -> Option<f64>| Figure {
         name,
         before: of(before),
         after: of(after),
         lower_bound: [false; 2],
         unit,
     };
-    let rate = |count: u64, side: &Side| (side.observed_ns > 0).then(|| count as f64 / (side.observed_ns as f64 / 1e9));
+    let rate = |count: u64, side: &RecordingTotals| {
+        (side.observed_ns > 0).then(|| count as f64 / (side.observed_ns as f64 / 1e9))
+    };
     let mut all = vec![
         figure("time stopped", Unit::Share, &|side| {
             share(side.totals.stopped_ns, side.observed_ns)
@@ -100,7 +102,7 @@ pub fn compare(before: &Side, after: &Side) -> Vec<Difference> {
     keys.sort_unstable();
     keys.dedup();
     for (generation, gc_type) in keys {
-        let of = |side: &Side| -> Option<Group> {
+        let of = |side: &RecordingTotals| -> Option<Group> {
             side.totals
                 .groups
                 .iter()
@@ -128,7 +130,11 @@ pub fn compare(before: &Side, after: &Side) -> Vec<Difference> {
     differences
 }
 
-fn quantiles(of: &dyn Fn(&Side) -> Option<PauseQuantiles>, before: &Side, after: &Side) -> [Figure; 4] {
+fn quantiles(
+    of: &dyn Fn(&RecordingTotals) -> Option<PauseQuantiles>,
+    before: &RecordingTotals,
+    after: &RecordingTotals,
+) -> [Figure; 4] {
     let (a, b) = (of(before), of(after));
     let figure = |name, of: fn(&PauseQuantiles) -> i64| Figure {
         name,
@@ -157,7 +163,12 @@ const COLUMNS: [Column; 4] = [
 ];
 
 /// Writes the comparison.
-pub fn write(out: &mut dyn Write, before: &Side, after: &Side, differences: &[Difference]) -> io::Result<()> {
+pub fn write(
+    out: &mut dyn Write,
+    before: &RecordingTotals,
+    after: &RecordingTotals,
+    differences: &[Difference],
+) -> io::Result<()> {
     writeln!(out, "before: {} ({} observed)", before.file, Span(before.observed_ns))?;
     writeln!(out, "after:  {} ({} observed)\n", after.file, Span(after.observed_ns))?;
     if let Some(verdict) = differences.first().and_then(|all| verdict(&all.figures)) {
@@ -165,7 +176,7 @@ pub fn write(out: &mut dyn Write, before: &Side, after: &Side, differences: &[Di
     }
     head(out, &COLUMNS)?;
     for difference in differences {
-        // A collection whose end only was observed has no type and no pause to compare.
+        // A collection of which only the end was observed has no type and no pause to compare.
         if difference.generation.is_some() && difference.gc_type.is_none() {
             continue;
         }
@@ -205,8 +216,9 @@ fn shown(value: Option<f64>, unit: Unit) -> String {
 /// Minimum relative change that is reported.
 const NOISE: f64 = 0.05;
 
-/// Returns one line with the figures that improved and those that got worse. Lower durations and shares of time are
-/// better; counts and amounts are neutral. `None` if no figure is known in both recordings.
+/// Returns one line with the figures that improved, the figures that got worse, and the figures that changed otherwise.
+/// Lower durations and shares of time are better; counts and amounts are neutral. Returns `None` if no figure is known
+/// in both recordings.
 fn verdict(figures: &[Figure]) -> Option<String> {
     let (mut better, mut worse, mut other, mut known) = (Vec::new(), Vec::new(), Vec::new(), false);
     for figure in figures {
@@ -242,7 +254,8 @@ fn verdict(figures: &[Figure]) -> Option<String> {
     })
 }
 
-/// Returns the change from the first to the second value, in percent of the first; for shares, in percentage points.
+/// Returns the change from the first to the second value, in percent of the first value; for shares, in percentage
+/// points. Returns an empty text if a value is unknown, or if the first value is 0 and the second is not.
 fn change(figure: &Figure) -> String {
     match (figure.before, figure.after) {
         (Some(before), Some(after)) if figure.unit == Unit::Share => format!("{:+.2} pp", (after - before) * 100.0),

@@ -11,7 +11,7 @@ use crate::units::plural;
 /// Width at which texts are wrapped, in characters, or the width of the terminal if that is smaller.
 const WIDTH: usize = 110;
 /// Maximum number of sockets without a process in the table. There can be thousands.
-const MOST_STALE: usize = 3;
+const MAX_STALE: usize = 3;
 /// Indentation of the texts below a verdict.
 const INDENT: usize = 10;
 
@@ -47,13 +47,13 @@ pub struct SelfRecord {
     pub file_descriptors_needed: u64,
     /// Limit of file descriptors; `null` if there is no limit.
     pub file_descriptors_allowed: Option<u64>,
-    /// Conflicts of the session that reads requests; `null` if the configuration does not enable it.
+    /// Conflicts of the session that reads requests; `null` if the configuration does not enable this session.
     pub requests: Option<String>,
     /// Whether gcwatch can attach to processes of every user in every container, up to the configured number.
     pub ok: bool,
     /// Description of missing access, in one sentence.
     pub detail: Option<String>,
-    /// Description of how to grant that access.
+    /// Description of how to grant the missing access.
     pub remedy: Option<String>,
 }
 
@@ -106,7 +106,7 @@ pub struct Report {
 }
 
 impl Report {
-    /// Sorts by problems first, then by pid.
+    /// Sorts the verdicts: problems first, then by pid and name.
     pub fn sort(&mut self) {
         self.diagnoses
             .sort_by(|a, b| (a.ok, a.pid, &a.name).cmp(&(b.ok, b.pid, &b.name)));
@@ -118,8 +118,8 @@ impl Report {
     }
 
     /// Writes the report as text: gcwatch itself, then the verdicts, then stale sockets. `sudo` is the command to
-    /// repeat as root if processes of other users cannot be reached for lack of rights; it is written once for all of
-    /// them.
+    /// repeat as root if gcwatch lacks the rights to reach processes of other users. The command is written once for
+    /// all these processes, and replaces their reasons and remedies.
     pub fn write(&self, out: &mut dyn Write, sudo: Option<&str>) -> io::Result<()> {
         self.own.write(out)?;
         writeln!(out)?;
@@ -173,14 +173,14 @@ impl Report {
                 plural(self.stale.len() as u64, "socket")
             )?;
         }
-        for stale in self.stale.iter().take(MOST_STALE) {
+        for stale in self.stale.iter().take(MAX_STALE) {
             paragraph(out, "", 2, &stale.detail)?;
         }
-        if self.stale.len() > MOST_STALE {
+        if self.stale.len() > MAX_STALE {
             writeln!(
                 out,
                 "  and {} more; --format ndjson has all",
-                self.stale.len() - MOST_STALE
+                self.stale.len() - MAX_STALE
             )?;
         }
         Ok(())
@@ -245,7 +245,7 @@ impl Diagnosis {
         self.runtime.as_deref().unwrap_or("-")
     }
 
-    /// Writes the verdict. `brief`: its reason and remedy are shared with others and have been written already.
+    /// Writes the verdict. `brief` omits the reason and the remedy, which were already written for another process.
     fn write(&self, out: &mut dyn Write, name: usize, runtime: usize, brief: bool) -> io::Result<()> {
         let pid = self.pid.map_or_else(|| "-".to_owned(), |pid| pid.to_string());
         write!(out, "{pid:>8}  {:<name$}  {:<runtime$}  ", self.name, self.runtime())?;
@@ -307,8 +307,10 @@ mod tests {
         }
     }
 
-    /// Scenario: a process with a problem is between two processes without problems, by pid.
-    /// Guarantee: the problem is reported first, no line exceeds the width, and the report is not ok.
+    /// Scenario: a process with a problem is between two processes without problems, by pid. The report is written
+    /// without and with a command to repeat as root.
+    /// Guarantee: the problem is reported first, no line exceeds the width, and the report is not ok. The command
+    /// replaces the remedy of the process.
     #[test]
     fn problems_are_reported_first() {
         let mut report = Report {

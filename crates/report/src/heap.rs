@@ -12,7 +12,7 @@ use crate::units::{Bytes, Count, Span, known, plural};
 /// Maximum number of steps shown per path.
 const MAX_STEPS: usize = 12;
 
-/// Writes a survey. `only` restricts the output to the holders of these types.
+/// Writes a survey. `only` restricts the output to the holders of types with this text in their names.
 pub fn write(out: &mut dyn Write, survey: &Survey, only: Option<&str>, top: usize) -> io::Result<()> {
     let heap = &survey.heap;
     let stops: Vec<String> = heap.stopped_ns.iter().map(|ns| Span(*ns).to_string()).collect();
@@ -192,7 +192,7 @@ fn signed_bytes(change: i64) -> String {
     format!("{sign}{}", Bytes(change.unsigned_abs()))
 }
 
-/// Formats a range of nanoseconds for a sentence, for example `0.4 to 1.2 s`.
+/// Formats a range of nanoseconds for a sentence, for example `2 to 40 ms` or `0.40 to 1.2 s`.
 pub fn seconds(range: Range) -> String {
     let of = |ns: u64| ns as f64 / 1e9;
     if of(range.high) < 0.1 {

@@ -1,19 +1,20 @@
 //! The incidents of a daemon: a table, and one incident in full.
 //!
-//! The records are those of `/api/v1/incidents`, read from JSON: the daemon can have another version.
+//! The records of the incidents come from `/api/v1/overview`. They are read from JSON, because the daemon can have
+//! another version.
 
 use std::io::{self, Write};
 
-use gc_rules::rule::Severity;
+use rule_engine::rule::Severity;
 use serde::Deserialize;
 use serde_json::Value;
 
 use crate::table::{self, BAD, Column, FAINT, HEADING, MARK, head, left, row, wrapped};
 use crate::units::{UNKNOWN, plural};
 
-/// Least number of characters of an id that select an incident.
+/// Minimum number of characters of an id that select an incident.
 const MIN_ID: usize = 4;
-/// Characters of an id in the table.
+/// Number of characters of an id in the table.
 const SHOWN_ID: usize = 8;
 /// Milliseconds of an hour and of a day, for ages.
 const HOUR_MS: u64 = 3_600_000;
@@ -28,12 +29,12 @@ pub enum State {
     Ended,
 }
 
-/// Conditions that a listed incident fulfils. `None`: no condition.
+/// The conditions for listed incidents. A field is `None` if it is not restricted.
 #[derive(Debug, Clone, Default)]
 pub struct Filter {
     /// The state.
     pub state: Option<State>,
-    /// The least severity.
+    /// The lowest severity.
     pub severity: Option<Severity>,
     /// The rule that names the incident, or its family: `memory` selects `memory.growth`.
     pub rule: Option<String>,
@@ -49,31 +50,31 @@ pub struct Filter {
     pub within_ms: Option<u64>,
 }
 
-/// Error returned if an id selects no incident, or several.
+/// Error returned if a text does not select exactly one incident by its id.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum NotFound {
-    /// No incident has an id that starts so.
+pub enum SelectionError {
+    /// No incident has an id that starts with the given text.
     None,
-    /// Several incidents have an id that starts so.
+    /// Several incidents, whose number is the value, have an id that starts with the given text.
     Several(usize),
-    /// The id has fewer characters than [`MIN_ID`].
+    /// The given text has fewer than 4 characters.
     TooShort,
 }
 
-impl std::fmt::Display for NotFound {
+impl std::fmt::Display for SelectionError {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
             Self::None => write!(
                 f,
-                "the daemon has no incident with this id; old ones make room for new ones"
+                "the daemon has no incident with this id; new incidents replace the oldest ones"
             ),
-            Self::Several(count) => write!(f, "{count} incidents have an id that starts so; write more of the id"),
+            Self::Several(count) => write!(f, "{count} incidents have an id with this start; write more of the id"),
             Self::TooShort => write!(f, "an id needs at least {MIN_ID} characters"),
         }
     }
 }
 
-impl std::error::Error for NotFound {}
+impl std::error::Error for SelectionError {}
 
 /// The answer of a daemon to `/api/v1/overview`.
 #[derive(Debug, Clone, Default, Deserialize)]
@@ -94,14 +95,14 @@ impl Incidents {
         self.incidents.iter().filter(matches).collect()
     }
 
-    /// Returns the incident with an id, or the one whose id starts with it.
+    /// Returns the only incident whose id is or starts with the given text.
     ///
     /// # Errors
     ///
-    /// The id selects no incident or several.
-    pub fn with_id(&self, id: &str) -> Result<&Value, NotFound> {
+    /// Returns an error if the text selects no incident or several incidents, or has fewer than 4 characters.
+    pub fn with_id(&self, id: &str) -> Result<&Value, SelectionError> {
         if id.len() < MIN_ID {
-            return Err(NotFound::TooShort);
+            return Err(SelectionError::TooShort);
         }
         let mut found = self.incidents.iter().filter(|record| {
             record
@@ -109,10 +110,10 @@ impl Incidents {
                 .and_then(Value::as_str)
                 .is_some_and(|own| own.starts_with(id))
         });
-        let first = found.next().ok_or(NotFound::None)?;
+        let first = found.next().ok_or(SelectionError::None)?;
         match found.count() {
             0 => Ok(first),
-            others => Err(NotFound::Several(others + 1)),
+            others => Err(SelectionError::Several(others + 1)),
         }
     }
 }
@@ -225,7 +226,7 @@ struct Evidence {
 }
 
 impl Incident {
-    /// Reads the known fields of a record. A record of another shape has none.
+    /// Reads the known fields of a record. If the record has another shape, all fields are empty.
     fn read(record: &Value) -> Self {
         Self::deserialize(record).unwrap_or_default()
     }
@@ -238,7 +239,7 @@ impl Incident {
         self.severity.as_deref()?.parse().ok()
     }
 
-    /// Returns the service or the process, and the pid.
+    /// Returns the name of the service or of the process, with the pid; unknown parts are left out.
     fn subject(&self) -> String {
         let name = self.service.as_ref().or(self.process.as_ref());
         match (name, self.pid) {
@@ -249,7 +250,8 @@ impl Incident {
         }
     }
 
-    /// Returns the duration of the incident in words, up to now if it is open.
+    /// Returns the duration of the incident in words, up to now if the incident is open. Returns `None` if a time is
+    /// missing or invalid.
     fn duration(&self, now_ms: u64) -> Option<String> {
         let since = unix_ms(self.since.as_deref()?)?;
         let until = match &self.until {
@@ -259,7 +261,7 @@ impl Incident {
         Some(words(until.saturating_sub(since)))
     }
 
-    /// Returns `open 3 min`, or `ended 5 min ago`.
+    /// Returns for example `open 3 min` or `ended 5 min ago`, without the duration if it is unknown.
     fn when(&self, now_ms: u64) -> String {
         if self.is_open() {
             return match self.duration(now_ms) {
@@ -274,7 +276,7 @@ impl Incident {
         )
     }
 
-    /// Returns the largest cause with its share.
+    /// Returns the first cause with its share, or an empty text if no cause is known.
     fn cause(&self) -> String {
         let first = self.causes.first();
         first.map_or_else(String::new, Cause::line)
@@ -300,7 +302,7 @@ fn unix_ms(time: &str) -> Option<u64> {
     u64::try_from(time.as_millisecond()).ok()
 }
 
-/// A duration in words.
+/// Formats a duration in words.
 fn words(ms: u64) -> String {
     match ms {
         0..120_000 => format!("{} s", ms / 1000),
@@ -320,14 +322,14 @@ const COLUMNS: [Column; 6] = [
 ];
 /// The columns that stay longest on a narrow terminal have the highest numbers.
 const IMPORTANCE: [u8; 6] = [5, 3, 4, 2, 6, 1];
-/// Characters that are left for the last column.
+/// Minimum number of characters for the last column.
 const CAUSE_WIDTH: usize = 24;
 
 /// Writes a line per incident, and the number of incidents that the conditions exclude.
 ///
 /// # Errors
 ///
-/// The output cannot be written.
+/// Returns an error if the output cannot be written.
 pub fn write(out: &mut dyn Write, all: &Incidents, filter: &Filter) -> io::Result<()> {
     let chosen = all.matching(filter);
     let excluded = all.incidents.len() - chosen.len();
@@ -364,7 +366,8 @@ pub fn write(out: &mut dyn Write, all: &Incidents, filter: &Filter) -> io::Resul
     Ok(())
 }
 
-/// The severity, padded here, because a column counts the characters of a style too.
+/// Returns the severity in its style. The severity is padded here, because a column also counts the characters of a
+/// style.
 fn painted(incident: &Incident) -> String {
     let word = incident.severity.as_deref().unwrap_or(UNKNOWN);
     match incident.severity() {
@@ -377,11 +380,11 @@ fn painted(incident: &Incident) -> String {
 /// Indentation of the texts of one incident.
 const INDENT: usize = 12;
 
-/// Writes one incident in full. `address`: the listener, for paths of evidence.
+/// Writes one incident in full. `address` is the address of the listener, for paths of evidence.
 ///
 /// # Errors
 ///
-/// The output cannot be written.
+/// Returns an error if the output cannot be written.
 pub fn write_one(out: &mut dyn Write, record: &Value, at_ms: u64, address: &str) -> io::Result<()> {
     let incident = Incident::read(record);
     writeln!(
@@ -439,7 +442,7 @@ pub fn write_one(out: &mut dyn Write, record: &Value, at_ms: u64, address: &str)
         .iter()
         .zip(std::iter::once("evidence").chain(std::iter::repeat("")))
     {
-        // Only a recording has a path. The other kinds name a field of the record.
+        // Only evidence that the API serves has a path. Other evidence names a field of the record.
         let path = evidence.place.as_deref().filter(|place| place.starts_with('/'));
         let path = path.map_or_else(String::new, |path| format!(" ({address}{path})"));
         let stored = evidence
@@ -499,8 +502,8 @@ mod tests {
             .collect()
     }
 
-    /// Scenario: each condition is applied to an open incident of a pod, an ended one without pod, and a record of
-    /// another shape.
+    /// Scenario: each condition is applied to an open incident of a pod, an ended incident without a pod, and a record
+    /// of another shape.
     /// Guarantee: only incidents that fulfil the condition are returned, unchanged.
     #[test]
     fn conditions_select_incidents() {
@@ -586,22 +589,24 @@ mod tests {
         );
     }
 
-    /// Scenario: an incident is selected by its id, by the start of it, by a start that two ids have, by another id and
-    /// by one character.
-    /// Guarantee: exactly one incident is returned, or the reason why not.
+    /// Scenario: an incident is selected by its id, by the start of its id, by a start that two ids have, by another id
+    /// and by one character.
+    /// Guarantee: the result is the only matching incident, or the reason why no incident was selected.
     #[test]
     fn id_selects_one_incident() {
         let all = incidents();
         let id_of = |id: &str| all.with_id(id).map(|record| record["id"].as_str().unwrap().to_owned());
         assert_eq!(id_of("aaaa1111bbbb2222").as_deref(), Ok("aaaa1111bbbb2222"));
         assert_eq!(id_of("aaaa3").as_deref(), Ok("aaaa3333bbbb4444"));
-        assert_eq!(id_of("aaaa"), Err(NotFound::Several(2)));
-        assert_eq!(id_of("bbbb"), Err(NotFound::None));
-        assert_eq!(id_of("a"), Err(NotFound::TooShort));
+        assert_eq!(id_of("aaaa"), Err(SelectionError::Several(2)));
+        assert_eq!(id_of("bbbb"), Err(SelectionError::None));
+        assert_eq!(id_of("a"), Err(SelectionError::TooShort));
     }
 
-    /// Scenario: the table, the table of a condition that excludes all, an empty answer, and one incident in full.
-    /// Guarantee: each has the figures of the records and the number of excluded incidents; an unknown value is a dash.
+    /// Scenario: a table with a condition, a table whose condition excludes all incidents, a table of an empty answer,
+    /// and two incidents in full are written.
+    /// Guarantee: the tables have the figures of the records and the number of excluded incidents; an unknown value is
+    /// a dash.
     #[test]
     fn tables_have_what_records_have() {
         let written = |filter: &Filter| {

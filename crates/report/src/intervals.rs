@@ -2,20 +2,20 @@
 //! pause in that time, and the allocation rate.
 
 use clr_gc::gc::Collection;
-use gc_rules::engine::collection_at;
+use rule_engine::engine::collection_at;
 
 /// The interval before a collection. `None` if unknown; all values of the first collection are unknown.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub struct Interval {
     /// Time from the last restart to the suspension for this collection, in nanoseconds.
     pub since_last_ns: Option<i64>,
-    /// Share of the pause in that time plus the pause, 0 to 1.
+    /// Share of the pause in the sum of `since_last_ns` and the pause, 0 to 1.
     pub stopped_share: Option<f64>,
-    /// Bytes allocated per second, over the interval of the allocation.
+    /// Bytes allocated per second, over the interval to which the allocation belongs.
     pub allocated_per_second: Option<f64>,
 }
 
-/// Computes the intervals of a process's collections, which must be passed in the order of their starts.
+/// The intervals between a process's collections, which must be passed in the order of their starts.
 #[derive(Debug, Default)]
 pub struct Intervals {
     /// Time at which the threads were last restarted.
@@ -49,7 +49,7 @@ impl Intervals {
     }
 
     /// Returns the interval before each of these collections.
-    pub fn of(collections: &[Collection]) -> impl Iterator<Item = (&Collection, Interval)> {
+    pub fn for_collections(collections: &[Collection]) -> impl Iterator<Item = (&Collection, Interval)> {
         let mut intervals = Self::default();
         collections
             .iter()

@@ -6,7 +6,8 @@
 //! # Layers
 //!
 //! 1. [`table`], [`units`], [`timeline`], [`intervals`]: cells, numbers with units, marks on a line
-//! 2. one module per table, with the records of its command; modules may use parts of others, but not in a circle
+//! 2. one module per table, with the records of its command; modules may use parts of other modules, but not in a
+//!    circle
 //! 3. [`top`]: the live view
 //!
 //! # Invariants

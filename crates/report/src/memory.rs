@@ -3,7 +3,7 @@
 use std::io::{self, Write};
 
 use clr_gc::gc::Collection;
-use gc_rules::ledger::Ledger;
+use rule_engine::ledger::Ledger;
 
 use crate::units::Bytes;
 use processes::container::ledger::{HeapFigures, Sources, divide, not_looked_at, old_objects};
@@ -11,10 +11,10 @@ use processes::container::ledger::{HeapFigures, Sources, divide, not_looked_at, 
 /// Returns the ledger as of a collection, or `None` if the collection has no heap figures. Only a full collection knows
 /// which of its old objects are alive.
 pub fn ledger(collection: &Collection) -> Option<Ledger> {
-    of_heap(HeapFigures::of(collection))
+    divide_heap(HeapFigures::from_collection(collection))
 }
 
-fn of_heap(heap: HeapFigures) -> Option<Ledger> {
+fn divide_heap(heap: HeapFigures) -> Option<Ledger> {
     let ledger = divide(&Sources {
         heap,
         ..Sources::default()
@@ -30,7 +30,7 @@ pub fn newest(collections: &[Collection]) -> Option<(u32, Ledger)> {
         .iter()
         .filter(with_heap)
         .max_by_key(|collection| (collection.committed.kept.is_some(), collection.end))?;
-    let mut heap = HeapFigures::of(newest);
+    let mut heap = HeapFigures::from_collection(newest);
     let is_full = |collection: &&Collection| collection.generation == Some(2) && collection.end <= newest.end;
     let full = collections
         .iter()
@@ -40,7 +40,7 @@ pub fn newest(collections: &[Collection]) -> Option<(u32, Ledger)> {
     let passed_ns = |since: i64| u64::try_from(newest.end.unwrap_or(0).saturating_sub(since)).unwrap_or(0);
     let looked_at = full.and_then(|full| Some((old_objects(full)?, passed_ns(full.end?))));
     heap.not_looked_at = old_objects(newest).map(|old| not_looked_at(old, looked_at, passed_ns(0)));
-    Some((newest.number, of_heap(heap)?))
+    Some((newest.number, divide_heap(heap)?))
 }
 
 /// Writes the ledger as one line that starts with `when`.

@@ -38,7 +38,7 @@ const COLUMNS: [Column; 5] = [
     left("what to do", 0),
 ];
 
-/// Reason of a process that belongs to another user.
+/// Reason and verdict for a process that belongs to another user.
 pub const PERMISSION: &str = "permission";
 
 /// Indentation of the advice below a line.
@@ -53,8 +53,8 @@ const BEFORE_DETAIL: usize = {
 /// Minimum width of a terminal in which the advice fits next to the other columns.
 const WIDE: usize = 140;
 
-/// Writes the headings and one line per process. `sudo` is the command to repeat as root if processes of other users
-/// cannot be reached for lack of rights; it is written once, before the table.
+/// Writes the headings and one line per process. `sudo` is the command to repeat as root if gcwatch lacks the rights to
+/// reach processes of other users. The command is written once, before the table.
 pub fn write(out: &mut dyn Write, processes: &[ProcessRecord], sudo: Option<&str>) -> io::Result<()> {
     if processes.is_empty() {
         return writeln!(out, "no .NET process on this host that this user can see");
@@ -70,7 +70,7 @@ pub fn write(out: &mut dyn Write, processes: &[ProcessRecord], sudo: Option<&str
         let attach = match process.reason {
             None => "yes".to_owned(),
             Some(reason) if narrow || refused(process) => format!("{MARK}{reason}{MARK:#}"),
-            // Padded here, because the column would also count the characters of the style.
+            // The reason is padded here, because the column would also count the characters of the style.
             Some(reason) => format!("{MARK}{reason:<16}{MARK:#}"),
         };
         let detail = process.detail.as_ref().filter(|_| !refused(process));

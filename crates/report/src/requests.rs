@@ -46,7 +46,7 @@ pub fn write(out: &mut dyn Write, requests: &[Request]) -> io::Result<()> {
         let at = |share: f64| hit.get((hit.len() as f64 * share) as usize).map_or(0, |(ns, _)| *ns);
         writeln!(
             out,
-            ": {} lost in all; of those stopped, half lost {} or more, one in a hundred {} or more",
+            ": {} lost in total; of those stopped, half lost {} or more, and 1 % lost {} or more",
             Span(lost),
             Span(at(0.5)),
             Span(at(0.01)),
@@ -75,7 +75,7 @@ pub fn write(out: &mut dyn Write, requests: &[Request]) -> io::Result<()> {
     Ok(())
 }
 
-/// Draws the request from its start to its end, with `#` where it was stopped.
+/// Draws the request from its start to its end, with `#` for the times at which the request was stopped.
 fn bar(request: &Request) -> String {
     let Some(start) = request.start else {
         return String::new();

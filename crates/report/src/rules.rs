@@ -7,7 +7,7 @@ use serde::Serialize;
 use serde::ser::{SerializeMap, Serializer};
 
 use crate::table::{self, BAD, FAINT, GAP, MARK, head, left, row};
-use gc_rules::rule::{Group, Rule, Severity};
+use rule_engine::rule::{Group, Rule, Severity};
 use rule_language::load::{Level, Problem};
 use rule_language::page::catalogue;
 use strict_yaml::reference::paragraph as wrapped;
@@ -39,7 +39,7 @@ impl<'a> From<&'a Problem> for ProblemRecord<'a> {
     }
 }
 
-/// `kind: "rules_check"`: the result, which is the last record.
+/// `kind: "rules_check"`: the result of a check, which is the last record of the output.
 #[derive(Debug, Clone, Serialize)]
 #[serde(tag = "kind", rename = "rules_check")]
 pub struct CheckRecord {
@@ -61,7 +61,7 @@ pub struct RuleRecord<'a> {
 }
 
 impl<'a> RuleRecord<'a> {
-    /// Creates the record of a rule. `groups` are those of its rule set.
+    /// Creates the record of a rule. `groups` are the groups of its rule set.
     pub fn new(rule: &'a Rule, groups: &'a [Group]) -> Self {
         let group = rule.group.and_then(|place| groups.get(place));
         Self {
@@ -118,13 +118,14 @@ impl Serialize for RuleRecord<'_> {
 pub struct ShowRecord<'a> {
     rule: RuleRecord<'a>,
     tests: Vec<String>,
-    /// Page of the rule: `runbook_url`, or for a shipped rule its entry in the catalogue of a release.
+    /// Page of the rule: `runbook_url`, or for a shipped rule its entry in the catalogue of a release; otherwise
+    /// `None`.
     runbook: Option<String>,
 }
 
 impl<'a> ShowRecord<'a> {
-    /// Creates the record of a rule. `groups` are those of its rule set, `tests` are the tests that name it, and
-    /// `ships` states whether it is a shipped rule.
+    /// Creates the record of a rule. `groups` are the groups of its rule set, `tests` are the tests that name the rule,
+    /// and `ships` states whether gcwatch ships the rule.
     pub fn new(rule: &'a Rule, groups: &'a [Group], tests: Vec<String>, ships: bool) -> Self {
         let page = || ships.then(|| catalogue::place(&rule.id));
         Self {
@@ -156,7 +157,7 @@ impl Serialize for ShowRecord<'_> {
         // The condition under which processes are selected; null for all.
         map.serialize_entry("select", &some(&rule.texts.select))?;
         map.serialize_entry("when", &*rule.texts.when)?;
-        // The condition under which the alert ends; null if it ends when `when` is false.
+        // The condition under which the alert ends; null if the alert ends when `when` is false.
         map.serialize_entry("clear", &some(&rule.texts.clear))?;
         map.serialize_entry("let", &windows)?;
         map.serialize_entry("params", &params.collect::<BTreeMap<_, _>>())?;
@@ -200,7 +201,8 @@ fn folded(text: &str) -> String {
     }
 }
 
-/// Writes one line per problem, and the number of rules.
+/// Writes one line per problem, then one line with the numbers of files, errors and warnings, and of rules if there are
+/// no errors.
 pub fn write_check(out: &mut dyn Write, problems: &[Problem], check: &CheckRecord) -> io::Result<()> {
     for problem in problems {
         match problem.severity {
@@ -259,7 +261,7 @@ pub fn write_list(out: &mut dyn Write, rules: &[RuleRecord<'_>]) -> io::Result<(
     for record in rules {
         let rule = record.rule;
         let name = rule.severity.name();
-        // Padded here, because the column would also count the characters of the style.
+        // The severity is padded here, because the column would also count the characters of the style.
         let severity = match rule.severity {
             Severity::Critical if rule.enabled => format!("{BAD}{name:<8}{BAD:#}"),
             Severity::Error if rule.enabled => format!("{MARK}{name:<8}{MARK:#}"),

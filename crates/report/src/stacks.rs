@@ -14,7 +14,8 @@ const MAX_FRAMES: usize = 12;
 /// Maximum number of threads named per group.
 const MAX_NAMED: usize = 8;
 
-/// Writes groups of equal stacks, those with the most threads first. `names` are the system's names of the threads.
+/// Writes at most `top` groups of equal stacks, in the order of `stacks`. `names` are the system's names of the
+/// threads. With `all`, every frame is written.
 pub fn write(
     out: &mut dyn Write,
     stacks: &ThreadStacks,

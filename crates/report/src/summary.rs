@@ -23,7 +23,7 @@ const COLUMNS: [Column; 9] = [
     left("", 0),
 ];
 
-/// Importance of the columns: if not all of them fit, those with the highest values are kept.
+/// Importance of the columns: if not all columns fit, the columns with the highest values are kept.
 const IMPORTANCE: [u8; 9] = [9, 8, 6, 2, 3, 4, 7, 5, 1];
 
 /// Writes the summary of one process that was observed for `observed_ns`.
@@ -132,7 +132,7 @@ const BINS: usize = 24;
 /// Heights of the histogram's columns.
 pub(crate) const BARS: [char; 8] = ['▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'];
 /// Maximum number of reasons in the line of condemned generations.
-const MOST_REASONS: usize = 5;
+const MAX_REASONS: usize = 5;
 
 /// Writes figures over all collections of a process: the distribution of the pauses, the mean pause, the largest heap,
 /// the number of collections requested by code, and the reasons for which generations were condemned.
@@ -165,7 +165,7 @@ pub fn write_figures(out: &mut dyn Write, collections: &[Collection]) -> io::Res
         writeln!(out, "{}", parts.join(", "))?;
     }
     let mut reasons: BTreeMap<&str, u64> = BTreeMap::new();
-    // A background collection has the reasons of a foreground collection.
+    // A background collection contains the reasons of a foreground collection, so its reasons are not counted.
     let known = collections
         .iter()
         .filter(|one| !one.is_concurrent())
@@ -176,8 +176,8 @@ pub fn write_figures(out: &mut dyn Write, collections: &[Collection]) -> io::Res
     let mut reasons: Vec<(&str, u64)> = reasons.into_iter().collect();
     reasons.sort_by_key(|(_, count)| Reverse(*count));
     if !reasons.is_empty() {
-        let more = if reasons.len() > MOST_REASONS { " ..." } else { "" };
-        let shown = reasons.iter().take(MOST_REASONS);
+        let more = if reasons.len() > MAX_REASONS { " ..." } else { "" };
+        let shown = reasons.iter().take(MAX_REASONS);
         let shown: Vec<String> = shown
             .map(|(reason, count)| format!("{reason} {}", Count(*count)))
             .collect();
@@ -187,7 +187,7 @@ pub fn write_figures(out: &mut dyn Write, collections: &[Collection]) -> io::Res
 }
 
 /// Returns the columns of a histogram from the shortest to the longest pause, on a logarithmic scale, or `None` if
-/// there are too few pauses or they are all similar.
+/// there are too few pauses or all pauses are similar.
 fn histogram(pauses: &[i64]) -> Option<String> {
     let log = |ns: i64| (ns.max(1) as f64).ln();
     let (least, most) = (log(*pauses.iter().min()?), log(*pauses.iter().max()?));
@@ -209,7 +209,8 @@ fn histogram(pauses: &[i64]) -> Option<String> {
     Some(counts.into_iter().map(bar).collect())
 }
 
-/// Returns the first line of a report: file, runtime, length and losses of a stream.
+/// Returns the first line of a report: the file, the runtime, the pointer size, the length, the size, the counts and
+/// the losses of a stream.
 pub fn title(stream: &StreamRecord) -> String {
     let runtime = stream
         .runtime
@@ -242,10 +243,10 @@ pub fn title(stream: &StreamRecord) -> String {
 mod tests {
     use super::*;
 
-    /// Scenario: pauses have two lengths, one of them frequent; other pauses are few, similar to each other, or without
-    /// length.
-    /// Guarantee: the histogram has a column at each end, the more frequent one higher; there is no histogram without a
-    /// spread.
+    /// Scenario: a list of pauses has two lengths, and one length is frequent. Other lists have few pauses, equal
+    /// pauses, or pauses without length.
+    /// Guarantee: the histogram has a bar at each end, and the bar of the more frequent length is higher; there is no
+    /// histogram without a spread.
     #[test]
     fn pauses_are_distributed_over_columns() {
         let mut pauses = vec![1_000_000; 30];

@@ -99,7 +99,7 @@ pub fn chosen<T: Clone>(shown: &[usize], all: &[T]) -> Vec<T> {
 /// Wraps words into lines that fit next to `indent` characters. No word is broken, and each further line is indented.
 pub fn wrapped(text: &str, indent: usize) -> String {
     match columns() {
-        // There is no space next to a wide table, but there is below it.
+        // If a wide table leaves no space next to its columns, the text is written below them.
         Some(most) if most < indent + 24 && text.chars().count() + indent > most => {
             format!("\n{:4}{}", "", beside(text, 4, most))
         }
@@ -114,7 +114,7 @@ pub(crate) fn beside(text: &str, indent: usize, most: usize) -> String {
 }
 
 /// Folds a line into lines of at most `most` characters. Further lines are indented like the first and broken only
-/// between words. A word that is longer makes its line longer. Colour sequences have no width.
+/// between words. A word of more than `most` characters makes its line longer. Colour sequences have no width.
 pub fn folded(line: &str, most: usize) -> String {
     let blanks = line.chars().take_while(|c| *c == ' ').count();
     let indent = if blanks * 2 > most { 0 } else { blanks };
@@ -155,19 +155,20 @@ pub fn folded(line: &str, most: usize) -> String {
 }
 
 /// Wraps the words of a last column into lines that fit next to the other columns, if there is space for a few words.
+/// Otherwise, the text stays unchanged.
 fn last_cell(text: &str, columns: &[Column], most: Option<usize>) -> String {
     let before = columns.iter().rev().skip(1);
     let indent: usize = before
         .map(|column| column.width.max(column.name.chars().count()) + GAP)
         .sum();
     match most {
-        Some(most) if most >= indent + LEAST_WORDS && !text.contains('\n') => beside(text, indent, most),
+        Some(most) if most >= indent + MIN_WORDS && !text.contains('\n') => beside(text, indent, most),
         _ => text.to_owned(),
     }
 }
 
 /// Minimum number of characters for a few words.
-const LEAST_WORDS: usize = 16;
+const MIN_WORDS: usize = 16;
 
 /// Treatment of characters that a terminal would obey or that deceive ([`is_plain`]). The output contains names from
 /// processes, recordings and other daemons.
@@ -181,8 +182,8 @@ pub enum Escape {
     Raw,
 }
 
-/// A writer that all standard output passes through: no foreign text reaches a terminal unescaped, and lines are
-/// [`folded`].
+/// A writer for all standard output. The writer escapes foreign text before the text reaches a terminal, and folds
+/// lines ([`folded`]).
 #[derive(Debug)]
 pub struct Folding<W> {
     inner: W,
@@ -198,7 +199,7 @@ pub struct Folding<W> {
 }
 
 impl<W: Write> Folding<W> {
-    /// Creates a writer with lines of at most `most` characters.
+    /// Creates a writer with lines of at most `most` characters; `None` for no limit.
     pub fn new(inner: W, most: Option<usize>, escape: Escape) -> Self {
         Self {
             inner,
@@ -236,7 +237,7 @@ impl<W: Write> Folding<W> {
     ///
     /// # Errors
     ///
-    /// The output cannot be written.
+    /// Returns an error if the output cannot be written.
     pub fn finish(mut self) -> io::Result<W> {
         self.flush()?;
         Ok(self.inner)
@@ -265,7 +266,8 @@ impl<W: Write> Folding<W> {
         Ok(())
     }
 
-    /// Escapes and writes a text. Returns its end if that may be the start of a style.
+    /// Escapes and writes a text. Returns the end of the text without writing it if the end can be the start of a style
+    /// or of a line end, otherwise an empty text.
     fn escaped<'a>(&mut self, text: &'a str) -> io::Result<&'a str> {
         let mut out = String::with_capacity(text.len() + 16);
         let mut rest = text;
@@ -371,7 +373,7 @@ impl<W: Write> Write for Folding<W> {
     }
 }
 
-/// Returns the number of bytes before the first byte that may need an escape.
+/// Returns the number of bytes before the first byte that can need an escape.
 fn harmless_bytes(bytes: &[u8]) -> usize {
     let is_harmless = |byte: &u8| matches!(byte, b'\n' | b' '..=b'~');
     let is_harmless_block = |block: &&[u8; 8]| is_printable(**block) || block.iter().all(is_harmless);
@@ -381,12 +383,12 @@ fn harmless_bytes(bytes: &[u8]) -> usize {
     before + rest.iter().take_while(|byte| is_harmless(byte)).count()
 }
 
-/// Returns whether all bytes are printable ASCII, with a few instructions for all of them.
+/// Returns whether all bytes are printable ASCII. A few instructions check the whole block.
 const fn is_printable(block: [u8; 8]) -> bool {
     const ONES: u64 = u64::from_ne_bytes([1; 8]);
     const HIGH_BITS: u64 = 0x80 * ONES;
     let block = u64::from_ne_bytes(block);
-    // The first operation sets a high bit in bytes below a space, the second one in DEL.
+    // The first operation sets the high bit of bytes below a space, and the second operation sets the high bit of DEL.
     let odd = block.wrapping_sub(b' ' as u64 * ONES) | block.wrapping_add(ONES) | block;
     odd & HIGH_BITS == 0
 }
@@ -403,8 +405,8 @@ pub fn colour(on: bool) {
     COLOURED.store(on, Ordering::Relaxed);
 }
 
-/// A text style: `{STYLE}` starts it, `{STYLE:#}` ends it. It writes nothing unless styles were turned on with
-/// [`colour`].
+/// A text style: `{STYLE}` starts the style, `{STYLE:#}` ends the style. Both write nothing unless styles were turned
+/// on with [`colour`].
 #[derive(Debug, Clone, Copy)]
 pub struct Paint(Style);
 
@@ -562,8 +564,8 @@ mod tests {
         assert_eq!(String::from_utf8(out.finish().unwrap()).unwrap(), expected);
     }
 
-    /// Scenario: the styles of headings, faint text and marks are written.
-    /// Guarantee: exactly these styles are let through.
+    /// Scenario: the styles of headings, faint text, marks and severe items are written.
+    /// Guarantee: each written style consists of styles that [`Folding`] lets through.
     #[test]
     fn written_styles_are_let_through() {
         for Paint(style) in [HEADING, FAINT, MARK, BAD] {

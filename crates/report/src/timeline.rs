@@ -10,8 +10,8 @@ use crate::units::{Millis, Span};
 /// Width of a bar, in characters.
 const WIDTH: usize = 48;
 
-/// Writes the suspensions of a collection, one bar each: `s` for suspending the threads, `#` for its own part, `.` for
-/// the part of other collections in a shared suspension.
+/// Writes the suspensions of a collection, one bar each: `s` for suspending the threads, `#` for the part of this
+/// collection, `.` for the part of other collections in a shared suspension.
 pub fn write(out: &mut dyn Write, gc: &Collection) -> io::Result<()> {
     if gc.pauses.is_empty() {
         return writeln!(out, "none");

@@ -7,8 +7,8 @@
 //! keys --------------------------+
 //! ```
 //!
-//! The records are those of the page (`/api/v1/overview`, `/api/v1/processes/PID`). They are parsed leniently, because
-//! the daemon can have another version. Control characters in texts of processes are replaced before drawing.
+//! The records are those of the page (`/api/v1/overview`, `/api/v1/processes/PID`). The records are parsed leniently,
+//! because the daemon can have another version. Control characters in texts of processes are replaced before drawing.
 
 mod draw;
 mod record;

@@ -30,7 +30,8 @@ impl fmt::Display for Seconds {
     }
 }
 
-/// Bytes as mebibytes (2^20) with one decimal; small values have three decimals.
+/// Bytes as mebibytes (2^20) with one decimal. Values below 100 KiB have three decimals, and 0 is written without
+/// decimals.
 #[derive(Debug, Clone, Copy)]
 pub struct Mebibytes(pub Option<u64>);
 
@@ -45,7 +46,7 @@ impl fmt::Display for Mebibytes {
     }
 }
 
-/// A share from 0 to 1 as percent.
+/// A share from 0 to 1 as percent with two decimals.
 #[derive(Debug, Clone, Copy)]
 pub struct Percent(pub Option<f64>);
 
@@ -55,7 +56,7 @@ impl fmt::Display for Percent {
     }
 }
 
-/// A duration in a suitable unit: `12.3 s`, `4.56 ms`, `789 ns`.
+/// A duration in a suitable unit: `12.345 s`, `4.567 ms`, `1.5 µs`, `789 ns`.
 #[derive(Debug, Clone, Copy)]
 pub struct Span(pub i64);
 
@@ -75,7 +76,7 @@ impl fmt::Display for Span {
 /// 2^20.
 const MEBI: f64 = (1 << 20) as f64;
 
-/// Bytes in a suitable unit (powers of two, as in rules and on the page): `1.2 GiB`, `34.5 MiB`, `678 B`.
+/// Bytes in a suitable unit (powers of two, as in rules and on the page): `1.25 GiB`, `34.5 MiB`, `678 B`.
 #[derive(Debug, Clone, Copy)]
 pub struct Bytes(pub u64);
 

@@ -5,8 +5,8 @@
 //!      -> types, names, macros (check) -> can it be true, can it be false (lint) -> Expression
 //! ```
 //!
-//! All mistakes are reported at once, each with its position. A syntax mistake hides all later mistakes, so there is
-//! only one.
+//! All mistakes are reported at once, each with its position. A syntax mistake hides all later mistakes, so it is the
+//! only reported mistake of its text.
 //!
 //! Texts are parsed and trees are evaluated recursively. Therefore texts are limited ([`MAX_TEXT`], [`MAX_TOKENS`],
 //! [`MAX_NESTING`], and after macro expansion [`MAX_DEPTH`] and [`MAX_NODES`]). A test verifies that a stack of 512 KiB
@@ -27,8 +27,8 @@ mod tests;
 use std::collections::BTreeMap;
 use std::fmt;
 
-use gc_rules::expression::Expression;
-use gc_rules::field::{Field, Root};
+use rule_engine::expression::Expression;
+use rule_engine::field::{Field, Root};
 use syntax::Tree;
 
 pub(crate) use attribute::attribute_of_label;
@@ -54,9 +54,9 @@ pub struct Names<'a> {
     pub macros: &'a BTreeMap<String, Macro>,
     /// Lists of texts by name.
     pub lists: &'a BTreeMap<String, Vec<Box<str>>>,
-    /// Windows by name: their places in the rule set.
+    /// Windows by name, with their indexes in the rule set.
     pub windows: &'a BTreeMap<String, usize>,
-    /// Measures of the windows by place. Nothing is known about later windows.
+    /// Measures of the windows by index. Measures of later windows are unknown.
     pub measures: &'a [Measure],
     /// Parameters by name.
     pub params: &'a BTreeMap<String, Expression>,
@@ -66,7 +66,7 @@ pub struct Names<'a> {
 
 /// Required type of an expression.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Wanted {
+pub enum RequiredType {
     /// A condition.
     Bool,
     /// A number, of either type.
@@ -77,7 +77,7 @@ pub enum Wanted {
 
 /// A checked expression, and the names that it uses.
 #[derive(Debug, Clone)]
-pub struct Compiled {
+pub struct CompiledExpression {
     pub expression: Expression,
     /// Measure of the expression if it is a number.
     pub measure: Measure,
@@ -85,7 +85,7 @@ pub struct Compiled {
     pub fields: Vec<&'static Field>,
     /// Places of the distinct windows in the expression.
     pub windows: Vec<usize>,
-    /// The distinct macros and lists in the expression, including those in macros.
+    /// The distinct macros, lists and parameters in the expression, including names inside macros.
     pub used: Vec<String>,
     /// Constructs that are allowed but probably wrong.
     pub warnings: Vec<Mistake>,
@@ -125,8 +125,8 @@ pub(crate) fn place(text: &str, at: usize) -> (usize, usize) {
     (line, column)
 }
 
-/// A named expression that can be inserted into others. It is inserted as a tree, so that its context does not change
-/// its meaning.
+/// A named expression that can be inserted into other expressions. A macro is inserted as a tree, so that the context
+/// does not change the meaning of the macro.
 #[derive(Debug, Clone)]
 pub struct Macro {
     text: Box<str>,
@@ -150,7 +150,7 @@ pub fn parse_macro(text: &str) -> Result<Macro, Vec<Mistake>> {
 /// # Errors
 ///
 /// Returns all mistakes, sorted by position.
-pub fn compile(text: &str, names: &Names<'_>, wanted: Wanted) -> Result<Compiled, Vec<Mistake>> {
+pub fn compile(text: &str, names: &Names<'_>, wanted: RequiredType) -> Result<CompiledExpression, Vec<Mistake>> {
     let tree = parser::parse(text)?;
     check::check(text, &tree, names, wanted, true)
 }

@@ -1,4 +1,4 @@
-//! The types of a rule file. Parsing, the JSON schema and the reference page are derived from them.
+//! The types of a rule file. Parsing, the JSON schema and the reference page are derived from these types.
 //!
 //! The doc comments are the documentation for users. [`super::load`] checks everything that a schema cannot express:
 //! which keys can be combined, and what an expression can use.
@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 
 use base::units::HumanDuration;
 use base::words;
-use gc_rules::rule::{Division, On, Role, Severity, Status};
+use rule_engine::rule::{Division, EvaluationTrigger, Role, Severity, Status};
 use schemars::{JsonSchema, Schema, SchemaGenerator};
 use serde::Deserialize;
 
@@ -137,7 +137,7 @@ pub(crate) struct Rule {
     #[schemars(extend("x-default" = "`experimental`"))]
     pub(crate) status: Option<Status>,
     /// Time at which the condition is evaluated.
-    pub(crate) on: Option<On>,
+    pub(crate) on: Option<EvaluationTrigger>,
     /// Processes that the rule applies to: an expression on the process. If not set, the rule applies to all processes.
     /// While the expression is unknown, the rule is not evaluated.
     #[schemars(extend("x-expression" = "bool"), length(min = 1))]
@@ -186,7 +186,7 @@ pub(crate) struct Rule {
     pub(crate) severity: Option<Severity>,
     /// Conditions under which the alert is more severe: higher severities with one condition each. The severity can
     /// rise while the alert fires, and does not fall until the alert ends.
-    pub(crate) worse: Worse,
+    pub(crate) worse: EscalationKeys,
     /// Labels of the alert: names and templates. They are part of its identity, so use few different values.
     pub(crate) labels: BTreeMap<String, String>,
     /// One sentence that states what happened; a template.
@@ -239,7 +239,8 @@ words! {
 /// Conditions under which an alert is more severe.
 #[derive(Debug, Default, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
-pub(crate) struct Worse {
+#[schemars(rename = "Worse")]
+pub(crate) struct EscalationKeys {
     /// Condition for a warning, for a rule of severity `info`.
     #[schemars(extend("x-expression" = "bool"), length(min = 1))]
     pub(crate) warning: Option<String>,
@@ -286,7 +287,7 @@ pub(crate) struct Override {
     pub(crate) replace: Replace,
     /// Additional labels, annotations, exceptions and values of parameters. A label, an annotation or a parameter
     /// replaces one of the same name.
-    pub(crate) add: Add,
+    pub(crate) add: RuleAdditions,
 }
 
 /// Keys of a rule, except its id, that replace keys of the rule.
@@ -316,7 +317,8 @@ impl JsonSchema for Replace {
 /// Additions to a rule.
 #[derive(Debug, Default, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
-pub(crate) struct Add {
+#[schemars(rename = "Add")]
+pub(crate) struct RuleAdditions {
     /// Labels.
     pub(crate) labels: BTreeMap<String, String>,
     /// Annotations.

@@ -1,4 +1,4 @@
-//! The language of rules: converts YAML files to a checked [`RuleSet`](gc_rules::rule_set::RuleSet).
+//! The language of rules: converts YAML files to a checked [`RuleSet`](rule_engine::rule_set::RuleSet).
 //!
 //! ```text
 //! texts (YAML) -> document -> compile (CEL), template -> load -> RuleSet, or all errors with their positions

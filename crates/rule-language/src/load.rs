@@ -14,7 +14,7 @@ use std::fmt;
 use std::sync::Arc;
 
 use base::words;
-use gc_rules::rule_set::RuleSet;
+use rule_engine::rule_set::RuleSet;
 use strict_yaml::yaml::Position;
 
 mod compose;
@@ -32,15 +32,15 @@ mod tests;
 mod text;
 mod window;
 
-use compose::Common;
-use file::Words;
-pub use memory::MOST_WINDOW_BYTES;
-use report::{Place, Placed, Report};
+use compose::SharedState;
+use file::FileDefinitions;
+pub use memory::MAX_WINDOW_BYTES;
+use report::{Place, PlacedValue, Report};
 pub use shipped::{shipped, shipped_tests};
 pub(crate) use text::{entry, items_of, scalar};
 
 /// Maximum number of files.
-pub const MOST_FILES: usize = 500;
+pub const MAX_FILES: usize = 500;
 
 /// A rule file.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -98,7 +98,7 @@ impl fmt::Display for Problem {
 
 /// Loaded rules.
 #[derive(Debug, Clone, Default)]
-pub struct Loaded {
+pub struct LoadedRules {
     pub rules: RuleSet,
     /// Warnings, sorted by file and line.
     pub warnings: Vec<Problem>,
@@ -107,13 +107,14 @@ pub struct Loaded {
 }
 
 /// Time after its expiry at which an exception is reported as expired: 30 days.
-pub const LONG_AGO_NS: u64 = 30 * 86_400 * 1_000_000_000;
+pub const EXPIRY_WARNING_DELAY_NS: u64 = 30 * 86_400 * 1_000_000_000;
 
-impl Loaded {
-    /// Returns warnings about exceptions that expired long before this time: [`LONG_AGO_NS`]. Loading has no clock.
+impl LoadedRules {
+    /// Returns warnings about exceptions that expired more than [`EXPIRY_WARNING_DELAY_NS`] before this time. The time
+    /// is an argument because loading has no clock.
     pub fn expired(&self, now_unix_ns: u64) -> impl Iterator<Item = &Problem> {
         let expired = self.expiries.iter();
-        let expired = expired.filter(move |(until, _)| *until < now_unix_ns.saturating_sub(LONG_AGO_NS));
+        let expired = expired.filter(move |(until, _)| *until < now_unix_ns.saturating_sub(EXPIRY_WARNING_DELAY_NS));
         expired.map(|(_, problem)| problem)
     }
 }
@@ -123,13 +124,13 @@ impl Loaded {
 /// # Errors
 ///
 /// Returns all errors and warnings of all files, sorted by file and line; never empty.
-pub fn load(files: &[SourceFile]) -> Result<Loaded, Vec<Problem>> {
+pub fn load(files: &[SourceFile]) -> Result<LoadedRules, Vec<Problem>> {
     if files.is_empty() {
-        return Ok(Loaded::default());
+        return Ok(LoadedRules::default());
     }
     let mut report = Report::new(files);
-    if files.len() > MOST_FILES {
-        let message = format!("{} rule files; at most {MOST_FILES} are read", files.len());
+    if files.len() > MAX_FILES {
+        let message = format!("{} rule files; at most {MAX_FILES} are read", files.len());
         let (file, at) = (0, Position::START);
         report.error(Place { file, at }, message);
         return Err(report.finish());
@@ -141,9 +142,9 @@ pub fn load(files: &[SourceFile]) -> Result<Loaded, Vec<Problem>> {
     let mut words = Vec::new();
     let mut roots = Vec::new();
     for (file, tree) in trees.iter().enumerate() {
-        let root = tree.as_ref().map(|node| Placed { file, node });
+        let root = tree.as_ref().map(|node| PlacedValue { file, node });
         let Some(root) = root.filter(|root| file::is_readable(*root, &mut report)) else {
-            words.push(Words::default());
+            words.push(FileDefinitions::default());
             continue;
         };
         file::check(root, &mut report);
@@ -152,7 +153,7 @@ pub fn load(files: &[SourceFile]) -> Result<Loaded, Vec<Problem>> {
     }
     let complete = roots.len() == files.len();
     let drafts = draft::drafts(&roots, complete, &mut report);
-    let mut common = Common {
+    let mut common = SharedState {
         words,
         groups: groups::groups(&roots, &mut report),
         used_groups: BTreeSet::new(),
@@ -170,7 +171,7 @@ pub fn load(files: &[SourceFile]) -> Result<Loaded, Vec<Problem>> {
     if report.errors() == 0 {
         lint::unknown_rules(&drafts, &rules, &mut report);
     }
-    // An invalid expression can be the one that uses them.
+    // An expression with an error can be the only use of a macro, a list or a group.
     if report.errors() == 0 {
         lint::unused_words(&common.words, &mut report);
         lint::unused_groups(&common.groups, &common.used_groups, &mut report);
@@ -184,7 +185,7 @@ pub fn load(files: &[SourceFile]) -> Result<Loaded, Vec<Problem>> {
     if report.errors() > 0 {
         return Err(report.finish());
     }
-    Ok(Loaded {
+    Ok(LoadedRules {
         rules,
         warnings: report.finish(),
         expiries: common.expiries,

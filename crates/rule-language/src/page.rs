@@ -3,9 +3,9 @@
 
 use std::fmt::Write as _;
 
-use gc_rules::field::{self, Field, Root};
-use gc_rules::rule::Function;
-use gc_rules::template::{MOST_LABEL_BYTES, MOST_TEXT_BYTES, UNKNOWN};
+use rule_engine::field::{self, Field, Root};
+use rule_engine::rule::Function;
+use rule_engine::template::{MAX_LABEL_BYTES, MAX_TEXT_BYTES, UNKNOWN};
 use serde_json::Value;
 use strict_yaml::check;
 use strict_yaml::path::KeyPath;
@@ -31,7 +31,7 @@ pub fn text() -> String {
     out.push_str(TEMPLATES);
     let _ = write!(
         out,
-        "Unknown values are `{UNKNOWN}`. A string has at most {MOST_TEXT_BYTES} bytes, the value of a label {MOST_LABEL_BYTES}; the rest is\n\
+        "Unknown values are `{UNKNOWN}`. A string has at most {MAX_TEXT_BYTES} bytes, the value of a label {MAX_LABEL_BYTES}; the rest is\n\
          truncated. Control characters in values are escaped.\n\n"
     );
     limits(&mut out);
@@ -134,7 +134,7 @@ fn cell(text: &str) -> String {
 }
 
 fn functions(out: &mut String) {
-    let path = KeyPath::of("rules").index(0).key("let").key("NAME").key("fn");
+    let path = KeyPath::from_dotted("rules").index(0).key("let").key("NAME").key("fn");
     let words = schema()
         .at(&path)
         .map(|(rule, _)| check::words(rule))
@@ -186,7 +186,7 @@ fn limits(out: &mut String) {
 | exceptions of a rule or override | 50 |
 
 ",
-        super::load::MOST_FILES
+        super::load::MAX_FILES
     );
 }
 

@@ -1,40 +1,40 @@
 //! Parser of templates.
 
 use base::quote::quoted;
-use gc_rules::expression::Node;
-use gc_rules::rule::{Form, Template, TemplatePart};
-use gc_rules::value::Type;
+use rule_engine::expression::Node;
+use rule_engine::rule::{Form, Template, TemplatePart};
+use rule_engine::value::Type;
 use strict_yaml::check::did_you_mean;
 
-use crate::compile::{Compiled, Mistake, Unit, place};
+use crate::compile::{CompiledExpression, Mistake, Unit, place};
 
 /// Maximum number of values in a template.
-const MOST_VALUES: usize = 50;
+const MAX_VALUES: usize = 50;
 /// Maximum number of decimal places.
-const MOST_DIGITS: u8 = 9;
+const MAX_DIGITS: u8 = 9;
 
 const FILTERS: [&str; 5] = ["round", "bytes", "percent", "ms", "s"];
 
-pub(crate) type Compile<'a> = dyn FnMut(&str) -> Result<Compiled, Vec<Mistake>> + 'a;
+pub(crate) type Compile<'a> = dyn FnMut(&str) -> Result<CompiledExpression, Vec<Mistake>> + 'a;
 
 #[derive(Debug, Default)]
-pub(crate) struct Filling {
+pub(crate) struct CompiledTemplate {
     pub(crate) template: Template,
     /// The expressions in the template.
-    pub(crate) values: Vec<Compiled>,
+    pub(crate) values: Vec<CompiledExpression>,
     pub(crate) mistakes: Vec<Mistake>,
     /// Constructs that are allowed but probably wrong.
     pub(crate) warnings: Vec<Mistake>,
-    /// The open clause: its start, and the number of parts before it.
+    /// The open clause: its start, and the number of parts before it; `None` outside a clause.
     clause: Option<(usize, usize)>,
 }
 
-/// Returns whether a text is an expression that contains a name.
+/// A function that returns whether a text is a valid expression.
 pub(crate) type IsValue<'a> = dyn Fn(&str) -> bool + 'a;
 
 /// Parses a template. A template with mistakes is incomplete.
-pub(crate) fn parse(text: &str, compile: &mut Compile<'_>, is_value: &IsValue<'_>) -> Filling {
-    let mut filling = Filling::default();
+pub(crate) fn parse(text: &str, compile: &mut Compile<'_>, is_value: &IsValue<'_>) -> CompiledTemplate {
+    let mut filling = CompiledTemplate::default();
     let mut at = 0;
     let mut values = 0;
     while let Some((open, mark)) = next_mark(text, at) {
@@ -53,8 +53,8 @@ pub(crate) fn parse(text: &str, compile: &mut Compile<'_>, is_value: &IsValue<'_
             return filling;
         };
         values += 1;
-        if values > MOST_VALUES {
-            filling.mistake(text, open, format!("a template can have at most {MOST_VALUES} values"));
+        if values > MAX_VALUES {
+            filling.mistake(text, open, format!("a template can have at most {MAX_VALUES} values"));
             return filling;
         }
         filling.value(text, &hole, compile);
@@ -85,7 +85,8 @@ struct Hole {
 }
 
 impl Hole {
-    /// Finds the end, starting at `begin`, and skips quoted strings.
+    /// Finds the `}}` that ends a value whose content starts at `begin`, and skips quoted strings. Returns `None` if
+    /// the end is missing.
     fn find(text: &str, begin: usize) -> Option<Self> {
         let mut parts = Vec::new();
         let mut from = begin;
@@ -121,7 +122,7 @@ impl Hole {
     }
 }
 
-impl Filling {
+impl CompiledTemplate {
     /// Starts a clause at `[[`, or ends the open clause at `]]`.
     fn clause(&mut self, open: usize, mark: &str) -> Result<(), String> {
         if mark == "[[" {
@@ -227,9 +228,9 @@ fn filter_of(word: &str) -> Result<Form, String> {
         "round" => {
             let digits = argument.unwrap_or("0").trim().parse().ok();
             return digits
-                .filter(|digits| *digits <= MOST_DIGITS)
+                .filter(|digits| *digits <= MAX_DIGITS)
                 .map(Form::Round)
-                .ok_or_else(|| format!("round requires a number of decimal places, 0 to {MOST_DIGITS}: round(1)"));
+                .ok_or_else(|| format!("round requires a number of decimal places, 0 to {MAX_DIGITS}: round(1)"));
         }
         "bytes" => Form::Bytes,
         "percent" => Form::Percent,
@@ -279,7 +280,7 @@ fn meant(literal: &str, is_value: &IsValue<'_>) -> Vec<(usize, String)> {
 }
 
 /// Checks whether the filter applies to the value: a number in the filter's unit, if its unit is known.
-fn fits(form: Form, word: &str, text: &str, compiled: &Compiled) -> Result<(), String> {
+fn fits(form: Form, word: &str, text: &str, compiled: &CompiledExpression) -> Result<(), String> {
     let expression = &compiled.expression;
     if !expression.kind.is_number() {
         let article = if expression.kind == Type::Int { "an" } else { "a" };

@@ -17,13 +17,13 @@ pub struct RunContainer {
 }
 
 impl RunContainer {
-    /// Processes a reading; `None` if it failed. Returns whether the limits have changed and must be passed to the
-    /// rules.
+    /// Processes a reading; `figures` is `None` if the reading failed. Returns whether the limits have changed and must
+    /// be passed to the rules.
     pub(crate) fn observe(&mut self, figures: Option<Figures>) -> bool {
         let before = (self.figures.memory_limit, self.figures.cpu_limit);
         let Some(figures) = figures else {
-            // A failed reading does not change the limits: rules for processes with a limit stay active, with unknown
-            // usage.
+            // After a failed reading, the rules keep the previous limits. Rules for processes with a limit stay active,
+            // with unknown usage.
             self.figures = Figures::default();
             return false;
         };

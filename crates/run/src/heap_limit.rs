@@ -1,53 +1,57 @@
-//! Maximum bytes that the heap of a process can commit, and whether the runtime knows the present limit of its
-//! container.
+//! The maximum number of bytes that the heap of a process can commit, and whether the runtime knows the current limit
+//! of its container.
 //!
-//! A runtime takes its limit when it starts: a configured one, or a share of the container's limit. If the container's
-//! limit is changed in place, the runtime keeps its own until the program calls `GC.RefreshMemoryLimit` or restarts
-//! (runtime issue 39820).
+//! A runtime determines its limit when it starts: from its configuration, or as a share of the container's limit. If
+//! the container's limit is changed in place, the runtime keeps its own limit until the program calls
+//! `GC.RefreshMemoryLimit` or restarts (runtime issue 39820).
 //!
-//! The present limit is a guess: from outside, the environment, `runtimeconfig.json` and the container are visible,
-//! and settings in a single file are not. So a difference counts only if the guess was right before, or if the
-//! configuration was read and has no absolute limit.
+//! The current limit is an estimate: the environment, `runtimeconfig.json` and the container are visible from outside,
+//! but settings inside a single-file executable are not. If the runtime reports its limit, a difference therefore
+//! counts only under one of three conditions: the estimate was equal to the reported limit before, the configuration
+//! was read and has no absolute limit, or the program refreshed its limit. If the runtime reports no limit, every
+//! difference from the first estimate counts.
 
 use crate::identity::SaidLimit;
 
-/// A smaller difference is rounding, in percent of the smaller limit.
+/// Minimum difference of two limits, in percent of the smaller limit. A smaller difference is due to rounding.
 const MIN_DIFFERENCE_PERCENT: u64 = 5;
 
-/// What is known of the limit of a heap.
+/// The limit of a heap, as known from several sources.
 #[derive(Debug, Default)]
 pub(crate) struct HeapLimit {
-    /// The limit that follows from the configuration and the container's present limit, in bytes.
+    /// Limit according to the configuration and the container's current limit, in bytes; `None` if unknown.
     present: Option<u64>,
-    /// The first value of `present`: a runtime that does not report its limit keeps this one.
+    /// First known value of `present`. A runtime that does not report its limit keeps this limit.
     first: Option<u64>,
-    /// The value of `present` when the program refreshed its limit last.
+    /// Value of `present` when the program last refreshed its limit; `None` if it has not done so since the last report
+    /// of the runtime.
     refreshed: Option<u64>,
-    /// Whether the reported limit and `present` were equal once.
+    /// Whether the reported limit and `present` were ever equal.
     was_equal: bool,
     /// Whether the configuration was read and has no absolute limit.
     follows_container: bool,
-    /// A collection committed more by far than `present`: that limit is not in force.
+    /// Whether a collection committed much more than `present`, so that this limit is not in force.
     is_refuted: bool,
 }
 
 /// A limit that the runtime keeps although the container's limit has changed, in bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct StaleLimit {
-    /// The limit of the heap that is in force.
+    /// Limit of the heap that is in force.
     pub kept: u64,
-    /// The limit of the heap after a refresh or a restart.
+    /// Limit of the heap after a refresh or a restart.
     pub fresh: u64,
 }
 
-/// Whether two limits differ by more than rounding.
+/// Returns whether two limits differ by more than rounding.
 fn differ(one: u64, other: u64) -> bool {
     let allowed = u128::from(one.min(other)) * u128::from(MIN_DIFFERENCE_PERCENT);
     u128::from(one.abs_diff(other)) * 100 > allowed
 }
 
 impl HeapLimit {
-    /// Applies a reading from outside. A limit that is not known now stays as it was. Returns whether the limit changed.
+    /// Applies a reading from outside. If the limit is currently unknown, the previous limit stays. Returns whether the
+    /// limit changed.
     pub(crate) fn measured(&mut self, present: Option<u64>, follows_container: bool, said: SaidLimit) -> bool {
         let before = self.present;
         if !self.is_refuted {
@@ -63,19 +67,20 @@ impl HeapLimit {
         self.present != before
     }
 
-    /// The runtime reported its limit: what was refreshed before is in it.
+    /// Records that the runtime reported its limit, which includes earlier refreshes.
     pub(crate) fn reported(&mut self) {
         self.refreshed = None;
     }
 
-    /// The program refreshed its limit. The runtime refuses a limit below what the heap has committed.
+    /// Records that the program refreshed its limit. The runtime refuses a limit below the committed memory of the
+    /// heap.
     pub(crate) fn refresh(&mut self, committed: Option<u64>) {
         let is_accepted = |present: &u64| committed.is_none_or(|committed| committed <= *present);
         self.refreshed = self.present.filter(is_accepted).or(self.refreshed);
     }
 
-    /// Returns whether a collection that committed so much shows that a limit is not in force which the runtime did not
-    /// report. If so, the limit is unknown from now on.
+    /// Returns whether a collection that committed this many bytes proves that a limit that the runtime did not report
+    /// is not in force. If so, the limit becomes unknown.
     pub(crate) fn refute(&mut self, committed: u64, said: SaidLimit) -> bool {
         let limit = self.limit(said).filter(|_| said == SaidLimit::Nothing);
         let is_refuted = limit.is_some_and(|limit| committed > limit.saturating_add(limit / 4));
@@ -86,7 +91,8 @@ impl HeapLimit {
         is_refuted
     }
 
-    /// Maximum bytes that the heap can commit; `None` without a limit, or if unknown.
+    /// Returns the maximum number of bytes that the heap can commit; `None` if there is no limit, or if the limit is
+    /// unknown.
     pub(crate) fn limit(&self, said: SaidLimit) -> Option<u64> {
         match said {
             SaidLimit::NoLimit => None,
@@ -95,7 +101,8 @@ impl HeapLimit {
         }
     }
 
-    /// Returns the limit that the runtime keeps, if another one follows from the container's present limit.
+    /// Returns the limit that the runtime keeps, if the container's current limit results in another limit, or `None`
+    /// if the limits are equal, unknown, or not proven to differ.
     pub(crate) fn stale(&self, said: SaidLimit) -> Option<StaleLimit> {
         let (kept, fresh) = (self.limit(said)?, self.present?);
         let is_proven = match said {
@@ -117,9 +124,10 @@ mod tests {
         stale.map(|stale| (stale.kept / MIB, stale.fresh / MIB))
     }
 
-    /// Scenario: a runtime reports 300 MiB, three quarters of its container; the container's limit is raised, lowered and
-    /// set back; its configuration is in a single file.
-    /// Guarantee: the heap keeps its limit, and each difference is known while it lasts. A difference of rounding is none.
+    /// Scenario: a runtime reports 300 MiB, three quarters of the container's limit; the container's limit is raised,
+    /// lowered and set back; its configuration is in a single file.
+    /// Guarantee: the heap keeps its limit, and each difference is reported while it lasts, except for a difference of
+    /// rounding.
     #[test]
     fn changed_container_leaves_stale_limit() {
         let mut limit = HeapLimit::default();
@@ -136,9 +144,9 @@ mod tests {
         assert_eq!(stale(300), None);
     }
 
-    /// Scenario: a difference that exists from the first reading on: with a configuration that was read, and with one that
-    /// is not visible; a runtime that says that its heap has no limit.
-    /// Guarantee: only the first is a stale limit.
+    /// Scenario: a difference exists at the first reading, once with a configuration that was read and once with an
+    /// invisible configuration; another runtime reports that its heap has no limit.
+    /// Guarantee: only the first case is a stale limit.
     #[test]
     fn difference_needs_a_proof() {
         let said = SaidLimit::Bytes(300 * MIB);
@@ -152,12 +160,12 @@ mod tests {
         assert_eq!(stale(true, SaidLimit::NoLimit), None);
     }
 
-    /// Scenario: a runtime that does not report its limit; the container's limit is raised, the program refreshes, the
-    /// limit is lowered below what the heap has committed, and the program tries to refresh.
-    /// Guarantee: the first limit stays in force until the refresh, a refused refresh changes nothing, and a reading that
-    /// failed changes nothing either.
+    /// Scenario: a runtime does not report its limit; the container's limit is raised, the program refreshes, the limit
+    /// is lowered below the committed memory of the heap, and the program tries to refresh.
+    /// Guarantee: the first limit stays in force until the refresh; a refused refresh and a failed reading have no
+    /// effect.
     #[test]
-    fn refresh_takes_the_present_limit() {
+    fn refresh_applies_current_limit() {
         let said = SaidLimit::Nothing;
         let mut limit = HeapLimit::default();
         assert!(limit.measured(Some(300 * MIB), true, said));
@@ -174,8 +182,8 @@ mod tests {
         assert_eq!(mib(limit.stale(said)), Some((600, 200)));
     }
 
-    /// Scenario: a runtime refreshes its limit, and a new session reports it.
-    /// Guarantee: the reported limit counts from then on.
+    /// Scenario: a program refreshes the limit of its heap, and a new session reports the new limit.
+    /// Guarantee: the reported limit applies after the report.
     #[test]
     fn report_replaces_refresh() {
         let mut limit = HeapLimit::default();
@@ -188,8 +196,9 @@ mod tests {
         assert_eq!(mib(limit.stale(SaidLimit::Bytes(590 * MIB))), None);
     }
 
-    /// Scenario: a collection commits more by far than a limit that is only visible from outside, and a little more.
-    /// Guarantee: the first shows that the limit is not in force, and it stays unknown.
+    /// Scenario: one collection commits slightly more than a limit that is only visible from outside; the next
+    /// collection commits much more.
+    /// Guarantee: only the second collection proves that the limit is not in force, and the limit then stays unknown.
     #[test]
     fn collection_refutes_limit() {
         let said = SaidLimit::Nothing;

@@ -1,23 +1,24 @@
-//! History of one run for display: the last 30 minutes, in at most 21 KiB.
+//! The history of one run for display. It covers the last 30 minutes in at most 21 KiB.
 //!
 //! ```text
-//! History -> Buckets   10 s each, 30 minutes: time stopped, pauses, collections, allocation, heap, memory
+//! History -> Buckets   10 s each, 30 minutes: stopped time, pauses, collections, allocation, heap, memory
 //!            Marks     the newest 512 collections as points: time, number, pause
 //!            Causes    reasons of collections, since the first attach
-//!            Stopped   causes of stopped time, since the first attach and in the last minutes
-//!            Kept      the newest and the longest collections in full
+//!            Stopped   causes of stopped time, since the first attach and in the last few minutes
+//!            Kept      the newest and the longest collections, and the collections of incidents, in full
 //! ```
 //!
-//! The module receives and returns values and times only; it has no clock. Beyond a bound, the oldest items are
-//! dropped. Values that were never observed remain unknown. Sums are exact: for a recording that fits, they equal those
-//! of `gcwatch analyze`.
+//! The module has no clock: its callers pass every time. If a part reaches its bound, its oldest items are dropped.
+//! Exceptions: of the longest collections, the shortest is dropped, and further causes share one row. Values that were
+//! never observed remain unknown. Sums are exact: for a recording that fits into the history, they equal the sums of
+//! `gcwatch analyze`.
 //!
 //! | Part | Bound, bytes |
 //! |---|---|
-//! | buckets | [`MOST_BUCKET_BYTES`] packed, plus the open bucket |
-//! | marks | [`MOST_MARK_BYTES`] packed |
-//! | causes | [`causes::MOST_CAUSES`] rows |
-//! | kept collections | [`kept::MOST_NEWEST_BYTES`], [`kept::MOST_LONGEST_BYTES`], [`kept::MOST_PINNED_BYTES`] packed |
+//! | buckets | [`MAX_BUCKET_BYTES`] packed, plus the open bucket |
+//! | marks | [`MAX_MARK_BYTES`] packed |
+//! | causes | [`causes::MAX_CAUSES`] rows |
+//! | kept collections | [`kept::MAX_NEWEST_BYTES`], [`kept::MAX_LONGEST_BYTES`], [`kept::MAX_PINNED_BYTES`] packed |
 
 mod bucket;
 mod buckets;
@@ -36,66 +37,67 @@ mod tests;
 use base::time::{Moment, TimeBase};
 use clr_gc::event::GcType;
 use clr_gc::gc::{Collection, Suspension};
-use gc_rules::engine::{collection_at, suspension_at};
+use rule_engine::engine::{collection_at, suspension_at};
 
 pub use bucket::{BUCKET_NS, Bucket, bucket_of};
 use buckets::Buckets;
 pub use causes::{Cause, Causes};
-pub use kept::{Kept, Remembered};
+pub use kept::{RetainedCollection, RetainedCollections};
 pub use mark::Mark;
 use packed::Queue;
 pub use pauses::Pauses;
 use processes::container::ledger::{HeapFigures, not_looked_at, old_objects};
-pub use room::Room;
-pub use stopped::Stopped;
+pub use room::RoomHistory;
+pub use stopped::StoppedSums;
 
 /// Number of buckets in the history, including the open bucket.
 pub const BUCKETS: u64 = 180;
-/// Length of the history.
+/// Length of the history, in nanoseconds.
 pub const HISTORY_NS: u64 = BUCKETS * BUCKET_NS;
 /// Maximum number of marks.
-pub const MOST_MARKS: usize = 512;
-/// Maximum size of the packed buckets in bytes. A busy bucket takes 30 to 60, so the history of the busiest processes
-/// is slightly shorter.
-const MOST_BUCKET_BYTES: usize = 10 << 10;
-/// Maximum size of the packed marks in bytes. A mark takes 7 to 9.
-const MOST_MARK_BYTES: usize = 4608;
+pub const MAX_MARKS: usize = 512;
+/// Maximum size of the packed buckets in bytes. A busy bucket takes 30 to 60 bytes, so the history of the busiest
+/// processes is slightly shorter.
+const MAX_BUCKET_BYTES: usize = 10 << 10;
+/// Maximum size of the packed marks in bytes. A mark takes 7 to 9 bytes.
+const MAX_MARK_BYTES: usize = 4608;
 
 /// History of a run.
 #[derive(Debug, Default)]
 pub struct History {
     buckets: Buckets,
     marks: Queue<Mark>,
-    /// Reasons of its collections.
+    /// Reasons for the collections of the run.
     pub causes: Causes,
-    /// Causes of its stopped time.
-    pub stopped: Stopped,
+    /// Causes of the run's stopped time.
+    pub stopped: StoppedSums,
     /// Collections kept in full.
-    pub kept: Kept,
+    pub kept: RetainedCollections,
     /// Number of collections observed.
     pub collections: u64,
     /// Number of suspensions without a collection.
     pub suspensions: u64,
     /// Number of collections that overlap a loss of events.
     pub lossy: u64,
-    /// Number of collections with a part that was never observed.
+    /// Number of collections with at least one part that was never observed.
     pub incomplete: u64,
     /// Revision, which increases with every change. A viewer that has seen the current revision is up to date.
     pub revision: u64,
     /// Index of the first bucket that is not on disk.
     pub kept_until: u64,
-    /// Figures of the newest collection.
+    /// Newest known figures of the collections.
     pub figures: Newest,
-    /// The room in which the collector works.
-    pub room: Room,
+    /// The collector's working room: memory that the collector has and does not use.
+    pub room: RoomHistory,
 }
 
-/// Figures of the newest collection, each from the newest collection that has it.
+/// The newest known figures of the collections. Each figure is from the newest collection that reports it, and is
+/// `None` if no collection has reported it.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Newest {
     /// Number of the newest collection.
     pub number: Option<u32>,
-    /// Time of that collection.
+    /// Time of the newest collection; `None` before the first collection.
     pub at: Option<Moment>,
     /// Bytes in each generation after a collection.
     pub heap: [Option<u64>; 5],
@@ -103,7 +105,8 @@ pub struct Newest {
     heap_at: Moment,
     /// Bytes of old objects: generation 2, large and pinned objects, without free space.
     old: Option<u64>,
-    /// Bytes of old objects after the newest full collection, and its time.
+    /// Bytes of old objects after the newest full collection, and the time of this collection; `None` before the first
+    /// full collection.
     looked_at: Option<(u64, Moment)>,
     /// Free bytes inside the generations.
     pub fragmentation: Option<u64>,
@@ -115,15 +118,15 @@ pub struct Newest {
     pub kept: Option<u64>,
     /// Bytes of the collector's tables.
     pub bookkeeping: Option<u64>,
-    /// Number of pinned objects that the collection found.
+    /// Number of pinned objects that the collector found.
     pub pinned_objects: Option<u32>,
     pub heap_count: Option<u32>,
-    /// Load of the machine's or the container's memory as seen by the runtime, in percent.
+    /// Memory load of the machine or the container, as seen by the runtime, in percent.
     pub memory_load_percent: Option<u32>,
 }
 
 impl Newest {
-    /// Returns the bytes in all generations.
+    /// Returns the sum of the bytes in all generations, or `None` if no generation is known.
     pub fn heap_after(&self) -> Option<u64> {
         let known = self.heap.iter().flatten();
         known.copied().reduce(u64::saturating_add)
@@ -170,7 +173,8 @@ impl Newest {
     }
 }
 
-/// Returns the latest committed bytes of the heap, in use or kept, that a collection shows.
+/// Returns the latest committed bytes of the heap, in use or kept, that a collection reports, or `None` if it reports
+/// none.
 fn committed(collection: &Collection) -> Option<u64> {
     collection
         .committed
@@ -178,12 +182,13 @@ fn committed(collection: &Collection) -> Option<u64> {
         .or(collection.committed.total_before())
 }
 
-/// Converts a length, or returns `None` if it is negative, which indicates damage.
+/// Converts a length. Returns `None` if the length is unknown, or negative because the stream is damaged.
 fn length(ns: Option<i64>) -> Option<u64> {
     ns.and_then(|ns| u64::try_from(ns).ok())
 }
 
-/// Returns the type under which a collection is counted. A collection that became blocking is blocking.
+/// Returns the type under which a collection is counted, or `None` if the type is unknown. A collection that became
+/// blocking counts as blocking.
 fn type_of(collection: &Collection) -> Option<GcType> {
     if collection.became_blocking {
         Some(GcType::BLOCKING)
@@ -193,8 +198,8 @@ fn type_of(collection: &Collection) -> Option<GcType> {
 }
 
 impl History {
-    /// Adds a collection. The newest `limit` collections are kept in full. `now` is the maximum time of an event,
-    /// [`Moment::NEVER`] for a recording.
+    /// Adds a collection, and keeps the newest `limit` collections in full. Event times later than `now` are set to
+    /// `now`, which is [`Moment::NEVER`] for a recording.
     pub(crate) fn observe(&mut self, collection: Box<Collection>, base: TimeBase, limit: usize, now: Moment) {
         self.revision += 1;
         self.collections += 1;
@@ -210,7 +215,8 @@ impl History {
         }
         for pause in &collection.pauses {
             if pause.spans.is_empty() {
-                // The length of the part is known, but not its position.
+                // The length of the stopped time is known, but not its position, so it is assumed to end with the
+                // collection.
                 let part = length(pause.pause_ns).unwrap_or(0);
                 self.buckets.stopped(at.before(part), part.min(HISTORY_NS), now);
             }
@@ -219,7 +225,7 @@ impl History {
                 self.buckets.stopped(base.moment(*from), part, now);
             }
         }
-        self.marks.push(Mark::of(&collection, start));
+        self.marks.push(Mark::new(&collection, start));
         self.causes.observe(&collection);
         self.stopped.collection(&collection, at);
         self.figures.observe(&collection, at);
@@ -238,27 +244,27 @@ impl History {
         }
     }
 
-    /// Adds a reading of the memory that the container uses; `None` if unknown.
+    /// Adds a reading of the memory that the container uses, in bytes. Ignores `None`, an unknown reading.
     pub(crate) fn measured(&mut self, container_memory: Option<u64>, now: Moment) {
         let Some(bytes) = container_memory else { return };
         self.revision += 1;
         self.buckets.at(now, |bucket| bucket.container_memory = Some(bytes));
     }
 
-    /// Returns the buckets with any contents that are at most 30 minutes old, in order.
+    /// Returns the non-empty buckets of the last 30 minutes, in order.
     pub fn buckets(&self, now: Moment) -> Vec<Bucket> {
         let from = (bucket_of(now) + 1).saturating_sub(BUCKETS);
         self.buckets.all().filter(|bucket| bucket.index >= from).collect()
     }
 
-    /// Returns those of the buckets that are not on disk.
+    /// Returns the non-empty buckets of the last 30 minutes that are not on disk, in order.
     pub fn unkept(&self, now: Moment) -> Vec<Bucket> {
         let mut buckets = self.buckets(now);
         buckets.retain(|bucket| bucket.index >= self.kept_until);
         buckets
     }
 
-    /// Returns the pauses since `from`, in whole buckets.
+    /// Returns the pauses since the start of the bucket that contains `from`.
     pub fn pauses_since(&self, from: Moment) -> Pauses {
         let mut pauses = Pauses::default();
         let from = bucket_of(from);
@@ -274,7 +280,7 @@ impl History {
     }
 
     /// Returns the longest collections of the last 30 minutes in full, the longest first.
-    pub fn longest(&self, now: Moment) -> impl Iterator<Item = &Remembered> {
+    pub fn longest(&self, now: Moment) -> impl Iterator<Item = &RetainedCollection> {
         self.kept.longest(now.before(HISTORY_NS))
     }
 

@@ -2,13 +2,13 @@
 
 use std::sync::Arc;
 
-use gc_rules::field::ProcessFacts;
-use gc_rules::incident::Share;
 use gc_telemetry::definition::{resource as row, settings};
 use gc_telemetry::origin::Origin;
 use gc_telemetry::value::{facts, flag, set, text, value};
+use incidents::QuotaOwner;
 use opentelemetry_proto::tonic::common::v1::KeyValue;
 use opentelemetry_proto::tonic::common::v1::any_value::Value;
+use rule_engine::field::ProcessFacts;
 
 use processes::Identity;
 use processes::service::ServiceKey;
@@ -18,8 +18,8 @@ use processes::service::ServiceKey;
 pub enum SaidLimit {
     /// The runtime reports nothing: it does not send its settings, or they have not been read.
     Nothing,
-    /// The runtime reports that there is no limit. It does not see a limit of the container either, because it would
-    /// have used a part of that.
+    /// The runtime reports that the heap has no limit. Such a runtime does not see a limit of the container either,
+    /// because its heap limit would then be a part of the container's limit.
     NoLimit,
     /// The limit in bytes.
     Bytes(u64),
@@ -58,12 +58,13 @@ impl RunIdentity {
         &self.resource
     }
 
-    /// Returns the major version of the runtime.
+    /// Returns the major version of the runtime, or `None` if the version is unknown.
     pub fn major(&self) -> Option<u32> {
         self.identity.runtime.as_deref()?.split('.').next()?.parse().ok()
     }
 
-    /// Returns whether the process uses server GC, according to the settings that the runtime reports.
+    /// Returns whether the process uses server GC, according to the settings that the runtime reports, or `None` if it
+    /// does not report them.
     pub fn is_server(&self) -> Option<bool> {
         flag(&self.resource.attributes, settings::SERVER.name)
     }
@@ -98,7 +99,8 @@ impl RunIdentity {
         ProcessFacts::new(Some(key.pid), Some(name), runtime.as_deref(), facts(&attributes))
     }
 
-    /// Adds facts: the version of the runtime, attributes. Existing attributes get the new values, others are added.
+    /// Adds facts: the version of the runtime, attributes. Existing attributes get the new values, and other attributes
+    /// are added.
     pub(crate) fn learned(&mut self, runtime: Option<String>, attributes: Vec<KeyValue>) {
         if runtime.is_some() {
             self.identity.runtime = runtime;
@@ -109,16 +111,16 @@ impl RunIdentity {
         }
     }
 
-    /// Returns the quota owner of the process for shared resources. The namespace of an orchestrator is also a tenant,
-    /// because the pods in it come and go.
-    pub fn share(&self) -> Share {
+    /// Returns the quota owner of the process for shared resources. If an orchestrator reports a namespace for the
+    /// process, this namespace is the tenant, because the pods in a namespace come and go.
+    pub fn share(&self) -> QuotaOwner {
         let namespace = text(&self.metadata, "k8s.namespace.name");
         let tenant = namespace.map_or_else(
             || self.identity.provenance.tenant.clone(),
             |namespace| format!("namespace {namespace}"),
         );
-        let service = ServiceKey::of(&self.identity, &self.resource.attributes);
-        Share {
+        let service = ServiceKey::for_process(&self.identity, &self.resource.attributes);
+        QuotaOwner {
             tenant: tenant.into(),
             service: Arc::clone(service.text()),
         }
@@ -159,7 +161,7 @@ impl RunIdentity {
     }
 }
 
-/// Sets the attributes in `known`: existing attributes get the new values, others are added.
+/// Sets the attributes in `known`: existing attributes get the new values, and other attributes are added.
 fn merged(mut known: Vec<KeyValue>, news: impl IntoIterator<Item = KeyValue>) -> Vec<KeyValue> {
     news.into_iter().for_each(|attribute| set(&mut known, attribute));
     known
@@ -179,8 +181,9 @@ mod tests {
 
     /// Scenario: a process has set an attribute itself; metadata arrives, attributes are learned, other metadata
     /// arrives, then empty metadata.
-    /// Guarantee: metadata overrides attributes that were found or learned, but never those that the process has set;
-    /// attributes missing from the new metadata revert to the found values; empty metadata changes nothing.
+    /// Guarantee: metadata overrides attributes that were found or learned, but never attributes that the process has
+    /// set; attributes missing from the new metadata revert to the values that were found or learned; empty metadata
+    /// changes nothing.
     #[test]
     fn metadata_overrides_found_attributes() {
         let mut identity = Identity::new(RunKey { pid: 1, start_time: 2 }, "app");

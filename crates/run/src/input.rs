@@ -3,21 +3,21 @@
 use std::sync::Arc;
 
 use base::time::{Moment, TimeBase, Wall};
-use clr_gc::gc::{Collection, Open, Suspension};
+use clr_gc::gc::{Collection, OpenOperations, Suspension};
 use gc_requests::request::Request;
-use gc_rules::field::{HostFacts, MemoryFacts};
-use gc_rules::incident::{Finding, Incidents, Recordings};
-use gc_rules::rule_set::RuleSet;
+use incidents::{Finding, Incidents, Recordings};
 use opentelemetry_proto::tonic::common::v1::KeyValue;
 use processes::container::Figures;
 use processes::container::ledger::MemoryReading;
 use processes::{RunState, StreamProgress};
+use rule_engine::field::{HostFacts, MemoryFacts};
+use rule_engine::rule_set::RuleSet;
 
 use crate::settings::PipelineSettings;
 
 /// Time of an input.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct At {
+pub struct InputTime {
     pub now: Moment,
     /// Offset of the wall clock, for this and later records.
     pub wall: Wall,
@@ -28,7 +28,7 @@ pub struct At {
 pub enum Input {
     /// The state of monitoring has changed. [`RunState::Attached`] arrives as [`Input::Attached`].
     State(RunState),
-    /// A session has started. Its stream is counted from the start.
+    /// A session has started. The stream of the session is counted from the start.
     Attached(Box<Attachment>),
     /// The reader has exited without reporting the end of its session.
     ReaderLeft,
@@ -46,7 +46,7 @@ pub enum Input {
         collection: Box<Collection>,
         /// Time base of the offsets.
         base: TimeBase,
-        /// Time for which the collection was held back before this input. It does not count as lag.
+        /// Time for which the collection was held back before this input. This time does not count as lag.
         held_back_ns: u64,
     },
     /// A suspension without a collection.
@@ -67,7 +67,7 @@ pub enum Input {
     /// The open operations have changed, according to the events so far.
     Open {
         /// Operations that have started but not ended.
-        open: Open,
+        open: OpenOperations,
         /// Time base of the offsets.
         base: TimeBase,
     },
@@ -75,7 +75,8 @@ pub enum Input {
     Progress(StreamProgress),
     /// Whether the stream contains more data than has been read.
     Undrained(bool),
-    /// The stream has ended. `in_order`: the runtime ended it, as it does if the process exits by itself.
+    /// The stream has ended. `in_order` is whether the runtime ended the stream, as it does if the process exits by
+    /// itself.
     Closed {
         /// Whether the runtime ended the stream.
         in_order: bool,
@@ -88,10 +89,10 @@ pub enum Input {
         behind_ns: u64,
     },
     /// The memory and the container have been read.
-    Measured(Box<Measured>),
-    /// The pages have been counted, see [`Run::begin_count`](crate::Run::begin_count); `None` if that failed.
+    Measured(Box<ProcessReading>),
+    /// The pages have been counted, see [`Run::begin_count`](crate::Run::begin_count); `None` if the count failed.
     Counted(Option<Box<MemoryReading>>),
-    /// The CPU share of the finalizer thread in a round has been measured.
+    /// The CPU share of the finalizer thread in a round of finalizers has been measured.
     FinalizerCpu {
         /// Start of the round.
         begun: Moment,
@@ -100,7 +101,7 @@ pub enum Input {
     },
     /// gcwatch has started (`true`) or finished a heap dump. The collections of the dump do not belong to the program.
     OwnDump(bool),
-    /// A burst for an incident has finished, or none was possible.
+    /// A burst for an incident has finished, or no burst was possible.
     Found {
         /// Number of the incident. An incident that has ended does not receive the finding.
         incident: u64,
@@ -125,8 +126,8 @@ pub enum Input {
 }
 
 impl Input {
-    /// Returns whether a similar input with the same information follows soon, so that this one may be dropped if there
-    /// is no space.
+    /// Returns whether a similar input with the same information follows soon, so that this input may be dropped if the
+    /// inbox is full.
     pub fn is_renewed(&self) -> bool {
         matches!(self, Self::Tick { .. } | Self::Measured(_))
     }
@@ -139,28 +140,29 @@ pub struct Attachment {
     pub base: Option<TimeBase>,
     /// The active rules.
     pub rules: Arc<RuleSet>,
-    /// Incidents from before a restart of gcwatch.
+    /// Incidents from before a restart of gcwatch; `None` without such incidents.
     pub incidents: Option<Incidents>,
-    /// Factory for recordings of severe incidents; `None` if none are recorded.
+    /// Factory for recordings of severe incidents; `None` if incidents are not recorded.
     pub recordings: Option<Arc<dyn Recordings>>,
 }
 
 /// A reading of a process from outside.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
-pub struct Measured {
+pub struct ProcessReading {
     /// Figures of the container; `None` if they could not be read.
     pub figures: Option<Figures>,
     pub memory: MemoryFacts,
     /// Start time of the process; `None` if unknown.
     pub started: Option<Moment>,
-    /// Maximum number of bytes that the heap can commit, if it is visible from outside.
+    /// Maximum number of bytes that the heap can commit; `None` if it is not visible from outside.
     pub heap_limit: Option<u64>,
-    /// Whether its configuration was read and has no absolute limit of the heap: its limit is a share of its container's.
+    /// Whether the configuration of the process was read and has no absolute heap limit. The heap limit is then a share
+    /// of the container's limit.
     pub follows_container: bool,
-    /// Memory of the machine, in bytes.
+    /// Memory of the machine, in bytes; `None` if unknown.
     pub machine: Option<u64>,
     /// Load of the host.
     pub host: HostFacts,
-    /// Evidence that the process exports its own runtime metrics.
+    /// Evidence that the process exports its own runtime metrics; `None` if there is no evidence.
     pub exports_runtime: Option<&'static str>,
 }

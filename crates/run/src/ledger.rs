@@ -1,33 +1,34 @@
 //! Memory of a run by kind: estimated with each reading of its figures, and counted on request.
 //!
-//! A count visits all pages of the process. It is therefore made only for a viewer or for an incident that gathers the
-//! ledger, at most every [`ASKED_NS`]. In between, the heap is assumed to be as resident as the process.
+//! A count visits all pages of the process. A count is therefore made only for a viewer, at most every
+//! [`VIEWER_COUNT_INTERVAL_NS`], or for an incident that gathers the ledger, at most every
+//! [`INCIDENT_COUNT_INTERVAL_NS`]. Between counts, the heap is assumed to be as resident as the process.
 
 use base::time::Moment;
-use gc_rules::ledger::Ledger;
 use gc_telemetry::definition::own::target as row;
 use gc_telemetry::snapshot::{MetricSnapshot, text, whole};
+use rule_engine::ledger::Ledger;
 
 use processes::container::ledger::Series;
 
 /// Minimum interval between page counts for a viewer.
-const ASKED_NS: u64 = 10_000_000_000;
+const VIEWER_COUNT_INTERVAL_NS: u64 = 10_000_000_000;
 
 /// Interval between page counts while an incident gathers the ledger.
-const GATHERED_NS: u64 = 30_000_000_000;
+const INCIDENT_COUNT_INTERVAL_NS: u64 = 30_000_000_000;
 
 /// Time for which a count is preferred to a newer estimate.
 const GOOD_FOR_NS: u64 = 45_000_000_000;
 
 /// Memory that a process has and does not use, in bytes; `None` if unknown. Only the first and the third line can be
-/// given back without a price: the collector needs the second one, or it collects more often.
+/// released without a cost: without the memory of the second line, the collector collects more often.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Reserve {
     /// The limit without the highest usage.
     pub limit_never_reached: Option<u64>,
-    /// Free space between objects and committed, unused memory, without the next line. All of it if that is unknown.
+    /// Free space between objects and committed, unused memory, without `beyond_working_room` if it is known.
     pub working_room: Option<u64>,
-    /// The part of that memory that no cycle between two full collections used.
+    /// The part of the free and unused memory that no cycle between two full collections used.
     pub beyond_working_room: Option<u64>,
 }
 
@@ -35,11 +36,11 @@ pub struct Reserve {
 #[derive(Debug, Default)]
 pub struct RunLedger {
     estimated: Series,
-    /// Counted ledgers; most processes are never counted.
+    /// Counted ledgers; `None` before the first count. Most processes are never counted.
     counted: Option<Box<Series>>,
-    /// Highest usage of any estimate.
+    /// Highest usage of any estimate; `None` if no usage is known.
     pub peak: Option<u64>,
-    /// Start of the last count.
+    /// Start of the last count; `None` before the first count.
     began: Option<Moment>,
     /// Whether a count is running.
     counting: bool,
@@ -51,10 +52,14 @@ impl RunLedger {
         self.estimated.take(at, ledger);
     }
 
-    /// Starts a page count if one is allowed now, and returns whether it did. `for_person`: the count is for a viewer
-    /// rather than for an incident.
+    /// Starts a page count if a count is allowed now. Returns whether it was started. `for_person` is whether the count
+    /// is for a viewer, as opposed to an incident.
     pub(crate) fn begin(&mut self, now: Moment, for_person: bool) -> bool {
-        let pace = if for_person { ASKED_NS } else { GATHERED_NS };
+        let pace = if for_person {
+            VIEWER_COUNT_INTERVAL_NS
+        } else {
+            INCIDENT_COUNT_INTERVAL_NS
+        };
         let is_due = self.began.is_none_or(|began| now.since(began) >= pace);
         if self.counting || !is_due {
             return false;
@@ -86,8 +91,8 @@ impl RunLedger {
         snapshot.put_one(&row::MEMORY_BEYOND, reserve.beyond_working_room.map(whole));
     }
 
-    /// Returns the memory that the process has and does not use. `unused_by_cycles`: bytes of free and unused memory that
-    /// no cycle between two full collections used; `None` if unknown.
+    /// Returns the memory that the process has and does not use. `unused_by_cycles` are the bytes of free and unused
+    /// memory that no cycle between two full collections used; `None` if unknown.
     pub fn reserve(&self, unused_by_cycles: Option<u64>) -> Reserve {
         let Some(ledger) = self.newest() else {
             return Reserve::default();
@@ -103,7 +108,8 @@ impl RunLedger {
         }
     }
 
-    /// Returns the best available ledger.
+    /// Returns the newest count if it is at most [`GOOD_FOR_NS`] older than the newest estimate, otherwise the newest
+    /// estimate. Returns `None` if there is neither.
     pub fn newest(&self) -> Option<Ledger> {
         let counted = self.counted.as_ref().and_then(|series| series.newest());
         match (counted, self.estimated.newest()) {
@@ -147,8 +153,8 @@ mod tests {
         assert!(run.begin(at(141), false));
     }
 
-    /// Scenario: a process in a container whose cycles leave 30 MiB unused, and more than is resident; a process of which
-    /// no cycle is known; a process without a limit.
+    /// Scenario: the cycles of a process in a container leave 30 bytes unused, then more than its free and unused
+    /// memory; the cycles of another process are unknown; a third process has no limit.
     /// Guarantee: the lines do not overlap and add up to the free and unused memory; unknown lines are `None`.
     #[test]
     fn reserve_has_three_lines() {

@@ -11,18 +11,18 @@
 //! ```
 //!
 //! [`Run`] is one value. Every change is an [`Input`] with its time, and the effects are returned as [`Output`]s, in
-//! order. A live session, a recording and a test call the same [`Run::step`]. The code that shares a run between
-//! threads decides how; in the daemon, that is `src/pipeline/observed_run.rs`.
+//! order. A live session, a recording and a test call the same [`Run::step`]. This crate does not share a run between
+//! threads; in the daemon, `src/pipeline/observed_run.rs` does.
 //!
 //! # Parts
 //!
-//! No part knows another part; [`Run`] passes facts between them.
+//! No part depends on another part. [`Run`] passes facts between them.
 //!
 //! ```text
 //! Run -> identity    identity of the process: its resource, overlaid with metadata
 //!        session     state, sessions, progress, lag, open operations
 //!        container   limits and usage of the container
-//!        heap_limit  the limit of its heap, and whether its runtime knows the present one
+//!        heap_limit  limit of the heap, and whether the runtime knows the current limit
 //!        ledger      memory by kind
 //!        requests    share of the requests that collections touched
 //!        rules       the engine, and the notices of its alerts
@@ -58,7 +58,7 @@ mod telemetry;
 pub use container::RunContainer;
 pub use heap_limit::StaleLimit;
 pub use identity::{RunIdentity, SaidLimit};
-pub use input::{At, Attachment, Input, Measured};
+pub use input::{Attachment, Input, InputTime, ProcessReading};
 pub use ledger::RunLedger;
 pub use output::Output;
 pub use requests::RecentRequests;

@@ -5,7 +5,7 @@
 
 use base::time::{Moment, TimeBase, Wall};
 use gc_requests::request::Request;
-use gc_rules::field::RequestFacts;
+use rule_engine::field::RequestFacts;
 
 use api::view::{ReportedRequests, RequestTally};
 
@@ -18,11 +18,11 @@ const LONG_PARTS: u64 = 6;
 const LONG_PART_NS: u64 = 300_000_000_000;
 
 /// Maximum number of requests kept per interval, and of stops per request.
-const KEPT: usize = 8;
+const MAX_REQUESTS_PER_INTERVAL: usize = 8;
 const KEPT_STOPS: usize = 16;
 
 /// Maximum number of requests shown.
-const SHOWN: usize = 20;
+const MAX_SHOWN_REQUESTS: usize = 20;
 
 /// Counts of the requests that ended in one interval.
 #[derive(Debug, Clone, Copy, Default)]
@@ -40,18 +40,18 @@ pub struct RecentRequests {
     observed: bool,
     /// Worst requests, by number of the interval.
     long: Vec<(u64, RequestTally)>,
-    /// Reason why requests are not read now.
+    /// Reason why requests are not read now; `None` if they are read or were not requested.
     unread: Option<String>,
 }
 
 impl RecentRequests {
-    /// Adds a finished request. A request that is part of another one does not count.
+    /// Adds a finished request. A request that is part of another request does not count.
     pub(crate) fn observe(&mut self, request: &Request, base: TimeBase, wall: Wall) {
         if request.ended.is_part {
             return;
         }
         let ended = base.moment(request.end);
-        // While requests are not read, the few that still arrive are only a part of them, so their share is unknown.
+        // While requests are not read, only a part of them still arrives, so the share is unknown.
         if let (Some(stopped_ns), None) = (request.stopped_ns, &self.unread) {
             self.count(stopped_ns > 0, ended);
         }
@@ -66,7 +66,8 @@ impl RecentRequests {
         let place = match self.long.iter().position(|(kept, _)| *kept == number) {
             Some(place) => place,
             None => {
-                self.long.push((number, RequestTally::new(KEPT, KEPT_STOPS)));
+                self.long
+                    .push((number, RequestTally::new(MAX_REQUESTS_PER_INTERVAL, KEPT_STOPS)));
                 self.long.len() - 1
             }
         };
@@ -84,14 +85,14 @@ impl RecentRequests {
         is_any.then(|| {
             let mut all = ReportedRequests::default();
             for (_, tally) in recent {
-                all.add(tally.record(), SHOWN);
+                all.add(tally.record(), MAX_SHOWN_REQUESTS);
             }
             all
         })
     }
 
-    /// Counts a request that ended at `ended`, with the known result whether a collection stopped it. A late request
-    /// counts in the interval in which it ended, unless that was more than a minute ago.
+    /// Counts a request that ended at `ended`. `touched` is whether a collection stopped the request. A late request
+    /// counts in the interval in which it ended, unless a newer interval has replaced this interval after a minute.
     fn count(&mut self, touched: bool, ended: Moment) {
         self.observed = true;
         let number = ended.ns() / PART_NS;
@@ -145,7 +146,7 @@ mod tests {
     /// Returns a request of 5 ms.
     fn request(end: i64, stopped_ns: Option<i64>) -> Request {
         Request {
-            ended: gc_requests::payload::Ended::default(),
+            ended: gc_requests::payload::CompletedRequest::default(),
             start: Some(end - 5_000_000),
             end,
             stopped_ns,
@@ -155,7 +156,7 @@ mod tests {
     }
 
     /// Scenario: there are no requests; then 100 requests in a minute, every fourth of them touched; then no requests
-    /// for a minute; then one is reported two minutes late.
+    /// for a minute; then one request is reported on time and one request two minutes late.
     /// Guarantee: the counts are unknown, then exact, then zero, and the late request does not count.
     #[test]
     fn requests_of_last_minute_are_counted() {
@@ -221,9 +222,9 @@ mod tests {
         assert_eq!((all.count, all.known, all.hit), (3600, 2400, 2400));
         let lost: Vec<i64> = all.worst.iter().map(|request| request.stopped_ns).collect();
         assert_eq!(lost[..4], [3599, 3598, 3596, 3595]);
-        assert_eq!(lost.len(), SHOWN);
+        assert_eq!(lost.len(), MAX_SHOWN_REQUESTS);
         assert!(lost.is_sorted_by(|one, next| one > next), "{lost:?}");
         let kept: usize = requests.long.iter().map(|(_, tally)| tally.record().worst.len()).sum();
-        assert_eq!((requests.long.len(), kept), (6, 6 * KEPT));
+        assert_eq!((requests.long.len(), kept), (6, 6 * MAX_REQUESTS_PER_INTERVAL));
     }
 }

@@ -4,18 +4,18 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use base::time::Moment;
-use gc_rules::alert::{Alert, Transition};
-use gc_rules::engine::{Engine, RuleState};
-use gc_rules::field::{ProcessFacts, StreamFacts};
-use gc_rules::incident::{Finding, Incident, IncidentChange, IncidentEnding, Incidents, Recordings, Share};
-use gc_rules::rule::{Rule, Severity};
-use gc_rules::rule_set::RuleSet;
 use gc_telemetry::definition::own::target as row;
 use gc_telemetry::definition::{Attribute, anomaly};
 use gc_telemetry::notice::{IncidentNotice, Notice, Notices};
 use gc_telemetry::snapshot::{MetricSnapshot, Number, text, whole};
 use gc_telemetry::spans::SpanIds;
+use incidents::{Finding, Incident, IncidentChange, IncidentEnding, Incidents, QuotaOwner, Recordings};
 use opentelemetry_proto::tonic::common::v1::KeyValue;
+use rule_engine::alert::{Alert, Transition};
+use rule_engine::engine::{Engine, RuleState};
+use rule_engine::field::{ProcessFacts, StreamFacts};
+use rule_engine::rule::{Rule, Severity};
+use rule_engine::rule_set::RuleSet;
 
 use base::run_key::RunKey;
 use processes::Identity;
@@ -27,7 +27,7 @@ pub struct RuleCounts {
     pub evaluations: u64,
     /// Number of failed evaluations.
     pub failures: u64,
-    /// Reason of the most recent failure.
+    /// Reason for the most recent failure; `None` if no evaluation failed.
     pub last_failure: Option<String>,
 }
 
@@ -37,14 +37,14 @@ pub struct RunRules {
     run: RunKey,
     /// Name of the process in notices.
     process: Arc<str>,
-    pub(crate) share: Share,
+    pub(crate) share: QuotaOwner,
     pub(crate) engine: Engine,
     pub(crate) incidents: Incidents,
     /// Root spans of the collections on which open incidents started, by number of the incident.
     incident_spans: Vec<(u64, SpanIds)>,
     /// Root spans of the collections on which firing alerts started, by number of the alert.
     spans: Vec<(u64, SpanIds)>,
-    /// Number and root span of the newest collection, if it has a root span.
+    /// Number and root span of the newest collection; `None` if it has no root span.
     newest: Option<(u32, SpanIds)>,
     /// Number of alerts that started, by rule and severity.
     fired: BTreeMap<(Arc<str>, Severity), u64>,
@@ -57,7 +57,13 @@ pub struct RunRules {
 }
 
 impl RunRules {
-    pub(crate) fn new(who: &Identity, share: Share, rules: Arc<RuleSet>, facts: ProcessFacts, now: Moment) -> Self {
+    pub(crate) fn new(
+        who: &Identity,
+        share: QuotaOwner,
+        rules: Arc<RuleSet>,
+        facts: ProcessFacts,
+        now: Moment,
+    ) -> Self {
         Self {
             run: who.key,
             process: Arc::from(who.name.as_str()),
@@ -132,8 +138,8 @@ impl RunRules {
     }
 
     /// Records the finding of a burst for an incident. Returns no notice if the incident has ended.
-    pub(crate) fn know_found(&mut self, incident: u64, finding: Finding) -> Notices {
-        let change = self.incidents.know_found(incident, finding);
+    pub(crate) fn record_finding(&mut self, incident: u64, finding: Finding) -> Notices {
+        let change = self.incidents.record_finding(incident, finding);
         let notice = change.map(|change| self.incident_notice(change, None));
         Notices {
             incidents: notice.into_iter().collect(),
@@ -148,9 +154,9 @@ impl RunRules {
             .keep_events(self.run, Arc::clone(&self.process), share, recordings);
     }
 
-    /// The process has this part of what all processes have in common from now on.
-    pub(crate) fn know_share(&mut self, share: Share) {
-        self.incidents.know_share(share.clone());
+    /// Sets the tenant and the service of the process.
+    pub(crate) fn set_share(&mut self, share: QuotaOwner) {
+        self.incidents.set_share(share.clone());
         self.share = share;
     }
 
@@ -160,7 +166,8 @@ impl RunRules {
         (std::mem::take(&mut self.incidents), Arc::clone(&self.process))
     }
 
-    /// Handles the transitions that a collection caused. `span` is its root span.
+    /// Handles the transitions that a collection caused. `span` is the root span of the collection; `None` if the
+    /// collection did not become spans.
     pub(crate) fn collected(
         &mut self,
         number: u32,
@@ -176,9 +183,9 @@ impl RunRules {
         self.notices(transitions, span, now)
     }
 
-    /// Creates the notices of transitions up to `now`. `span` is the root span of the collection that caused them. If
-    /// the passing of time caused them, an alert that names the newest collection gets the root span of that
-    /// collection.
+    /// Creates the notices of transitions up to `now`. `span` is the root span of the collection that caused the
+    /// transitions. If the passing of time caused them, an alert that names the newest collection gets the root span of
+    /// that collection.
     fn notices(&mut self, transitions: Vec<Transition>, span: Option<SpanIds>, now: Moment) -> Notices {
         let named = transitions.iter().find_map(|transition| match transition {
             Transition::Fired(alert) => self.span_of_newest(alert),
@@ -192,7 +199,7 @@ impl RunRules {
         }
     }
 
-    /// Returns the root span of the newest collection if an alert names that collection.
+    /// Returns the root span of the newest collection, or `None` if the alert does not name this collection.
     fn span_of_newest(&self, alert: &Alert) -> Option<SpanIds> {
         let (_, span) = self.newest.filter(|(number, _)| alert.collection == Some(*number))?;
         Some(span)
@@ -286,13 +293,13 @@ impl RunRules {
         self.engine.alerts()
     }
 
-    /// Returns the name of the group of an alert's rule.
+    /// Returns the name of the group of an alert's rule, or `None` if the rule has no group.
     pub fn group(&self, alert: &Alert) -> Option<Arc<str>> {
         let group = self.engine.rules().groups.get(alert.rule.group?)?;
         Some(Arc::clone(&group.name))
     }
 
-    /// Returns the root span of the collection on which an alert started.
+    /// Returns the root span of the collection on which an alert started, or `None` if there is no such span.
     pub fn span(&self, alert: &Alert) -> Option<SpanIds> {
         let mut spans = self.spans.iter();
         spans.find(|(number, _)| *number == alert.number).map(|(_, ids)| *ids)
@@ -304,7 +311,8 @@ impl RunRules {
         each.filter(|(rule, _)| rule.enabled)
     }
 
-    /// Adds the number of firing and of started alerts, by rule and severity.
+    /// Adds the numbers of firing and started alerts, by rule and severity, and of open and started incidents, by
+    /// symptom and severity.
     pub(crate) fn metrics(&self, snapshot: &mut MetricSnapshot) {
         let alerts = self.alerts().into_iter().filter(|alert| alert.rule.emit.metric);
         let alerts = alerts.map(|alert| (Arc::clone(&alert.rule.id), alert.severity));

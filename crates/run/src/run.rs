@@ -4,34 +4,34 @@ use std::sync::Arc;
 
 use base::run_key::RunKey;
 use base::time::{Moment, TimeBase, Wall};
-use clr_gc::gc::{Collection, Open, Suspension};
+use clr_gc::gc::{Collection, OpenOperations, Suspension};
 use gc_requests::request::Request;
-use gc_rules::alert::CollectionVerdict;
-use gc_rules::engine::{collection_at, suspension_at};
-use gc_rules::field::{
-    self, Exit, FRESH_HEAP_LIMIT, HEAP_LIMIT, HostFacts, MemoryFacts, MemoryTrends, ProcessFacts, STALE_HEAP_LIMIT,
-    StreamFacts, UNSEEN_LIMIT,
-};
-use gc_rules::incident::IncidentEnding;
-use gc_rules::ledger::Ledger;
-use gc_rules::rule::Evidence;
-use gc_rules::rule_set::RuleSet;
 use gc_telemetry::notice::Notices;
 use gc_telemetry::options::Temporality;
 use gc_telemetry::snapshot::MetricSnapshot;
 use gc_telemetry::spans::NotExported;
 use gc_telemetry::value::key_value;
+use incidents::IncidentEnding;
 use opentelemetry_proto::tonic::common::v1::any_value::Value;
 use opentelemetry_proto::tonic::metrics::v1::Metric;
-use processes::container::ledger::{HeapFigures, MemoryReading, Resident, Sources, divide};
+use processes::container::ledger::{HeapFigures, MemoryReading, ResidentPages, Sources, divide};
 use processes::container::{Cpu, Figures, Memory, OtherProcesses};
 use processes::{Identity, RunState, StreamProgress};
+use rule_engine::alert::CollectionVerdict;
+use rule_engine::engine::{collection_at, suspension_at};
+use rule_engine::field::{
+    self, Exit, FRESH_HEAP_LIMIT, HEAP_LIMIT, HostFacts, MemoryFacts, MemoryTrends, ProcessFacts, STALE_HEAP_LIMIT,
+    StreamFacts, UNSEEN_LIMIT,
+};
+use rule_engine::ledger::Ledger;
+use rule_engine::rule::Evidence;
+use rule_engine::rule_set::RuleSet;
 
 use crate::container::RunContainer;
 use crate::heap_limit::{HeapLimit, StaleLimit};
 use crate::history::History;
 use crate::identity::{RunIdentity, SaidLimit};
-use crate::input::{At, Attachment, Input, Measured};
+use crate::input::{Attachment, Input, InputTime, ProcessReading};
 use crate::ledger::RunLedger;
 use crate::output::Output;
 use crate::requests::RecentRequests;
@@ -55,9 +55,9 @@ pub struct Run {
     pub started: Option<Moment>,
     /// Heap limit of the process.
     heap_limit: HeapLimit,
-    /// Memory of the machine, in bytes.
+    /// Memory of the machine, in bytes; `None` if unknown.
     machine: Option<u64>,
-    /// Evidence that the process exports its own runtime metrics.
+    /// Evidence that the process exports its own runtime metrics; `None` if there is no evidence.
     pub exports_runtime: Option<&'static str>,
     /// Memory ledger of the process.
     pub ledger: RunLedger,
@@ -76,7 +76,7 @@ pub struct Run {
 
 impl Run {
     /// Creates a run without any observations.
-    pub fn new(identity: Identity, settings: Arc<PipelineSettings>, at: At) -> Self {
+    pub fn new(identity: Identity, settings: Arc<PipelineSettings>, at: InputTime) -> Self {
         Self {
             identity: RunIdentity::new(identity),
             session: RunSession::new(at.now),
@@ -98,7 +98,7 @@ impl Run {
         }
     }
 
-    /// Returns the pid and start time.
+    /// Returns the pid and the start time of the process.
     pub fn key(&self) -> RunKey {
         self.identity.who().key
     }
@@ -115,7 +115,7 @@ impl Run {
     }
 
     /// Applies an input to the run and appends the resulting outputs to `outputs`, in order.
-    pub fn step(&mut self, at: At, input: Input, outputs: &mut Vec<Output>) {
+    pub fn step(&mut self, at: InputTime, input: Input, outputs: &mut Vec<Output>) {
         self.wall = at.wall;
         match input {
             Input::State(state) => self.session.set_state(state, at.now),
@@ -161,12 +161,12 @@ impl Run {
             Input::Tick { behind_ns } => put(outputs, self.tick(at.now, behind_ns)),
             Input::Measured(measured) => put(outputs, self.measured(*measured, at.now)),
             Input::Counted(reading) => self.counted(reading.map(|reading| *reading), at.now),
-            Input::FinalizerCpu { begun, share } => self.session.know_finalizer_cpu(begun, share),
+            Input::FinalizerCpu { begun, share } => self.session.set_finalizer_cpu(begun, share),
             Input::OwnDump(begins) => self.session.dumps(begins, at.now),
             Input::Found { incident, finding } => {
                 self.history.revision += 1;
                 if let Some(rules) = self.rules.as_mut() {
-                    put(outputs, rules.know_found(incident, *finding));
+                    put(outputs, rules.record_finding(incident, *finding));
                 }
             }
             Input::Rules(rules) => put(outputs, self.adopt(&rules, at.now)),
@@ -197,7 +197,7 @@ impl Run {
         let rules = self
             .rules
             .get_or_insert_with(|| RunRules::new(who, share.clone(), attachment.rules, facts, start));
-        rules.know_share(share);
+        rules.set_share(share);
         if let Some(incidents) = attachment.incidents {
             rules.incidents = incidents;
         }
@@ -216,20 +216,22 @@ impl Run {
     }
 
     /// Returns the maximum number of bytes that the heap can commit: the limit reported by the runtime, or the estimate
-    /// from outside if the runtime reports nothing.
+    /// from outside if the runtime reports nothing. Returns `None` if there is no limit or it is unknown.
     pub fn heap_limit(&self) -> Option<u64> {
         self.heap_limit.limit(self.identity.said_limit())
     }
 
-    /// The limit that the runtime keeps although its container's limit has changed.
+    /// Returns the limit that the runtime keeps although its container's limit has changed, or `None` if no such limit
+    /// is proven. Also returns `None` if the runtime is configured to assume a memory size.
     pub fn stale_limit(&self) -> Option<StaleLimit> {
         let stale = self.heap_limit.stale(self.identity.said_limit());
         stale.filter(|_| !self.identity.assumes_memory())
     }
 
     /// Returns the memory limit of the container if the runtime ignores it, that is, if the runtime reports that the
-    /// heap has no limit. This was observed on .NET 9.0 to 10.0.10 if the control group is the root of the mounted
-    /// hierarchy (runtime issue 130092), and on all versions if the limit was set after the process started.
+    /// heap has no limit. Returns `None` otherwise. Ignored limits were observed on .NET 9.0 to 10.0.10 if the control
+    /// group is the root of the mounted hierarchy (runtime issue 130092). All versions ignore a limit that was set
+    /// after the process started.
     pub fn unseen_limit(&self) -> Option<u64> {
         let limit = self.group_figures().memory_limit?;
         let restricts = self.machine.is_none_or(|machine| limit < machine);
@@ -268,16 +270,17 @@ impl Run {
         }
     }
 
-    /// Returns the figures of the container, or of the control group if it has a limit. The figures of the whole host
-    /// are omitted because they carry no information about the process.
+    /// Returns the figures of the container, or of the control group if it has a limit, and unknown figures otherwise.
+    /// Figures of the whole host are omitted because they carry no information about the process.
     pub fn group_figures(&self) -> Figures {
-        self.of_group(Some(self.container.figures)).unwrap_or_default()
+        self.group_figures_if_limited(Some(self.container.figures))
+            .unwrap_or_default()
     }
 
-    /// Returns the figures of those controllers that have a container or a limited group for this process, or `None` if
-    /// no controller has one. With version 1 each controller has separate groups, so a process can have a CPU limit but
-    /// no memory group.
-    fn of_group(&self, figures: Option<Figures>) -> Option<Figures> {
+    /// Returns the figures of the controllers that have a container or a limited group for this process, or `None` if
+    /// no controller has one. In version 1 of control groups, each controller has separate groups, so a process can
+    /// have a CPU limit but no memory group.
+    fn group_figures_if_limited(&self, figures: Option<Figures>) -> Option<Figures> {
         let figures = figures?;
         let in_container = self.identity.is_in_container();
         let has_cpu = in_container || figures.cpu_limit.is_some();
@@ -298,7 +301,7 @@ impl Run {
     }
 
     /// Returns whether the memory in these figures belongs to a container or to a control group with a limit. The root
-    /// group of version 1 has no figures.
+    /// group of version 1 of control groups has no figures.
     fn has_memory_group(&self, figures: &Figures) -> bool {
         figures.memory_limit.is_some() || self.identity.is_in_container() && figures.memory.usage.is_some()
     }
@@ -333,8 +336,8 @@ impl Run {
         known.map_or_else(Notices::default, |known| known.adopt(rules, now))
     }
 
-    /// Handles the exit of the process. A recorded process exits at its most recent event. Closes its alerts and
-    /// outputs the incidents that outlive it.
+    /// Handles the exit of the process. A recorded process exits at its most recent event. Closes the alerts of the
+    /// process and, for a live process, outputs the incidents that outlive it.
     fn ended(&mut self, now: Moment, outputs: &mut Vec<Output>) {
         self.session.set_state(RunState::Ended, now);
         if self.clock == Clock::Recorded {
@@ -378,7 +381,7 @@ impl Run {
             return Notices::default();
         };
         if let Some((since, stopped)) = self.history.stopped.recent() {
-            rules.incidents.know_stopped(since, stopped);
+            rules.incidents.set_stopped_time(since, stopped);
         }
         let notices = rules.advance(stream, now);
         self.keep_of_incidents();
@@ -417,33 +420,33 @@ impl Run {
         let Some(rules) = self.rules.as_mut() else {
             return Notices::default();
         };
-        rules.know_share(share);
+        rules.set_share(share);
         rules.learned(facts, now)
     }
 
     /// Handles a reading of the memory and the container. Passes changed limits to the rules.
-    fn measured(&mut self, measured: Measured, now: Moment) -> Notices {
+    fn measured(&mut self, measured: ProcessReading, now: Moment) -> Notices {
         (self.memory, self.host) = (measured.memory, measured.host);
         self.started = measured.started.or(self.started);
         self.exports_runtime = measured.exports_runtime.or(self.exports_runtime);
         if let Some(series) = &mut self.telemetry.series {
             series.set_exports_runtime(self.exports_runtime.is_some());
         }
-        let group = self.of_group(measured.figures);
+        let group = self.group_figures_if_limited(measured.figures);
         let usage = group.and_then(|figures| figures.memory.working_set.or(figures.memory.usage));
         self.history.measured(usage, now);
         // Swapped-out private memory is not resident.
         let own = measured.memory.private.zip(measured.memory.resident);
         let anonymous = own.map(|(private, resident)| private.min(resident));
         if anonymous.is_some() {
-            let resident = Resident {
+            let resident = ResidentPages {
                 all: measured.memory.resident,
                 anonymous,
-                ..Resident::default()
+                ..ResidentPages::default()
             };
             let ledger = divide(&self.sources(measured.figures, resident, now));
             self.ledger.estimated(now, self.dated(ledger, now));
-            self.know_ledger();
+            self.pass_ledger();
         }
         // A failed reading does not change the limits.
         self.machine = measured.machine.or(self.machine);
@@ -460,9 +463,11 @@ impl Run {
     }
 
     /// Returns all available sources for the memory ledger.
-    fn sources(&self, figures: Option<Figures>, resident: Resident, now: Moment) -> Sources {
-        let group = self.of_group(figures).filter(|figures| self.has_memory_group(figures));
-        // A reading without the other processes does not change which one is the largest.
+    fn sources(&self, figures: Option<Figures>, resident: ResidentPages, now: Moment) -> Sources {
+        let group = self
+            .group_figures_if_limited(figures)
+            .filter(|figures| self.has_memory_group(figures));
+        // A reading without the other processes does not change which process is the largest.
         let others = |figures: &Figures| {
             figures
                 .others
@@ -491,9 +496,9 @@ impl Run {
     }
 
     /// Passes the best available ledger to the incidents that gather it.
-    fn know_ledger(&mut self) {
+    fn pass_ledger(&mut self) {
         if let (Some(rules), Some(ledger)) = (self.rules.as_mut(), self.ledger.newest()) {
-            rules.incidents.know_ledger(Arc::new(ledger));
+            rules.incidents.set_ledger(Arc::new(ledger));
         }
     }
 
@@ -502,12 +507,13 @@ impl Run {
         let ledger = reading.map(|reading| divide(&self.sources(Some(reading.figures), reading.resident, at)));
         let ledger = ledger.map(|ledger| self.dated(ledger, at));
         self.ledger.counted(at, ledger);
-        self.know_ledger();
+        self.pass_ledger();
         // A new revision makes viewers fetch the ledger.
         self.history.revision += 1;
     }
 
-    /// Starts a page count if one is allowed now, and returns the heap figures of the newest collection in that case.
+    /// Starts a page count if a count is wanted and allowed now. Returns the heap figures of the newest collection, or
+    /// `None` if no count was started. `for_person` is whether the count is for a viewer, as opposed to an incident.
     pub fn begin_count(&mut self, now: Moment, for_person: bool) -> Option<HeapFigures> {
         let is_wanted = for_person
             || self
@@ -519,10 +525,10 @@ impl Run {
     }
 
     /// Updates the operations that have started but not ended.
-    fn open(&mut self, open: Open, base: TimeBase) {
+    fn open(&mut self, open: OpenOperations, base: TimeBase) {
         let moment = |offset: Option<i64>| offset.map(|offset| base.moment(offset));
         self.session.finalizers_waiting = open.finalizers_waiting;
-        self.session.open = field::Open {
+        self.session.open = field::OperationStarts {
             stop: moment(open.stop),
             collection: moment(open.collection),
             background: moment(open.background),
@@ -629,7 +635,7 @@ impl Run {
     }
 
     /// Returns whether a collection belongs to a heap dump by gcwatch, and marks it as requested by a tool if so. The
-    /// stream does not always contain that information.
+    /// stream does not always contain the requester.
     fn claim(&self, collection: &mut Collection, at: Moment) -> bool {
         let is_asked_for = collection.is_requested() && collection.requested_by_tool != Some(false);
         let is_own = is_asked_for && self.session.is_own_dump(at);
@@ -639,7 +645,8 @@ impl Run {
         is_own
     }
 
-    /// Handles a finished request: counts it and, if it lost enough time, outputs its pauses as spans in its own trace.
+    /// Handles a finished request: counts it and, if it lost enough time, returns its pauses as spans in the trace of
+    /// the request. Returns `None` if the request is not exported.
     fn request(&mut self, request: &Request, base: TimeBase) -> Option<Output> {
         self.requests.observe(request, base, self.wall);
         let spans = self.telemetry.request(request, base.unix(self.wall), &self.settings);
@@ -679,7 +686,7 @@ impl Run {
         }
         let unused_by_cycles = self.history.room.unused_by_cycles();
         self.ledger.metrics(unused_by_cycles, &mut snapshot);
-        // Without a container, the figures are those of the host, so `container.*` would be a wrong name.
+        // Without a container, the figures describe the host, so `container.*` would be a wrong name.
         if self.identity.is_in_container() {
             self.container.metrics(&mut snapshot);
         }
@@ -699,9 +706,9 @@ fn put(outputs: &mut Vec<Output>, notices: Notices) {
 mod tests {
     use base::run_key::RunKey;
     use base::time::Wall;
-    use gc_rules::field::CommandName;
-    use gc_rules::ledger::Scope;
     use gc_telemetry::definition::resource::CONTAINER_ID;
+    use rule_engine::field::CommandName;
+    use rule_engine::ledger::Scope;
 
     use super::*;
 
@@ -715,7 +722,7 @@ mod tests {
                 .resource
                 .push(key_value(CONTAINER_ID.name, Value::StringValue("c".to_owned())));
         }
-        let at = At {
+        let at = InputTime {
             now: Moment::from_ns(1),
             wall: Wall::default(),
         };
@@ -728,17 +735,18 @@ mod tests {
             private: Some(40 * MIB),
             ..MemoryFacts::default()
         };
-        let measured = Measured {
+        let measured = ProcessReading {
             figures: Some(figures),
             memory,
-            ..Measured::default()
+            ..ProcessReading::default()
         };
         run.measured(measured, Moment::from_ns(2));
         run.ledger.newest().unwrap()
     }
 
-    /// Scenario: a process has a CPU limit and no memory group (version 1), inside and outside a container; another has
-    /// a memory limit and no CPU limit; a third has neither, and shares its groups with other processes.
+    /// Scenario: a process has a CPU limit and no memory group (version 1), inside and outside a container; another
+    /// process has a memory limit and no CPU limit; a third process has no limit and shares its groups with other
+    /// processes.
     /// Guarantee: each controller uses its own group: the CPU limit is known without a memory group, the ledger covers
     /// the process unless a memory group exists, and figures of shared groups are ignored.
     #[test]
@@ -787,7 +795,7 @@ mod tests {
     }
 
     /// Scenario: a reading covers the other processes of a container; the next reading does not.
-    /// Guarantee: the ledger of each reading names the largest other process.
+    /// Guarantee: the ledger of the second reading and the facts for the rules still name the largest other process.
     #[test]
     fn largest_other_process_stays_known() {
         let mut figures = Figures {

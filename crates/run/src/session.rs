@@ -3,14 +3,14 @@
 //! # Delays of gcwatch itself
 //!
 //! A stop of the process and a stop of gcwatch look the same, because no event arrives. The time of the rules therefore
-//! advances only to the point up to which the streams were read, plus [`ALLOWANCE_NS`]. Until that reaches the current
-//! time, operations in progress and silence are unknown. Once the reader continues, the waiting collections advance the
-//! time themselves, as those of a recording do.
+//! advances only to the point up to which the streams were read, plus [`ALLOWANCE_NS`]. Until this point reaches the
+//! current time, operations in progress and silence are unknown. Once the reader continues, the waiting collections
+//! advance the time themselves, as the collections of a recording do.
 
 use base::time::Moment;
-use gc_rules::field::{ContainerFacts, MemoryFacts, Open, StreamFacts};
 use gc_telemetry::definition::own::target as row;
 use gc_telemetry::snapshot::{MetricSnapshot, seconds, whole};
+use rule_engine::field::{ContainerFacts, MemoryFacts, OperationStarts, StreamFacts};
 
 use processes::{RunState, StreamProgress};
 
@@ -21,8 +21,8 @@ pub(crate) const ALLOWANCE_NS: u64 = 3_000_000_000;
 /// is outdated.
 const RESTS_AFTER_NS: u64 = 60_000_000_000;
 
-/// Maximum difference between the clocks of the runtime and of gcwatch. A collection can also start before it is
-/// requested.
+/// Maximum difference between the clocks of the runtime and of gcwatch. Because of this difference, a collection can
+/// seem to start before it is requested.
 const CLOCKS_DIFFER_NS: u64 = 500_000_000;
 
 /// State of reading a run.
@@ -32,7 +32,7 @@ pub struct RunSession {
     pub state: RunState,
     /// Start time of the state.
     pub since: Moment,
-    /// Start time of the run's totals.
+    /// Start time of the run's totals; `None` before the first attach.
     pub first_attach: Option<Moment>,
     /// Number of sessions started.
     pub sessions: u64,
@@ -45,25 +45,26 @@ pub struct RunSession {
     pub newest: Moment,
     /// Time of the newest event of a collection in the current session; `None` before its first collection.
     newest_of_session: Option<Moment>,
-    /// Time from the end of the newest collection until it was processed.
+    /// Time from the end of the newest collection until it was processed; `None` if unknown.
     pub lag_ns: Option<u64>,
     /// Lag of the current session, for the rules; `None` if unknown or if gcwatch causes the delay.
     lag_of_target_ns: Option<u64>,
-    /// Latest time that the rules may assume while the reader is behind; see the [module](self).
+    /// Latest time to which the rules may advance while the reader is behind; `None` if it is not behind. See the
+    /// [module](self).
     known_until: Option<Moment>,
     /// Whether the runtime ended the newest stream cleanly; `None` if the stream is open or there was no stream.
     pub closed_in_order: Option<bool>,
-    /// Time since which the stream contains more data than has been read.
+    /// Time since which the stream contains more data than has been read; `None` if all data has been read.
     undrained_since: Option<Moment>,
     /// Current time of the rules.
     pub(crate) rules_at: Moment,
     /// Operations that have started but not ended.
-    pub open: Open,
+    pub open: OperationStarts,
     /// Start and end of gcwatch's newest heap dump; the end is `None` while the dump is running.
     pub own_dump: Option<(Moment, Option<Moment>)>,
-    /// Number of objects whose finalizers have not run.
+    /// Number of objects whose finalizers have not run; `None` if unknown.
     pub finalizers_waiting: Option<u64>,
-    /// Share of the time for which the finalizer thread had a CPU in the open round of finalizers.
+    /// Share of the time for which the finalizer thread had a CPU in the open round of finalizers; `None` if unknown.
     finalizer_cpu: Option<f64>,
 }
 
@@ -82,14 +83,14 @@ impl RunSession {
         }
     }
 
-    /// Starts a session, whose counts are added to those of earlier sessions.
+    /// Starts a session, whose counts are added to the counts of earlier sessions.
     pub(crate) fn begin(&mut self, start: Moment) {
         self.sessions += 1;
         self.ended_sessions = self.progress();
         self.present_session = StreamProgress::default();
         self.first_attach.get_or_insert(start);
         self.rules_at = self.rules_at.max(start);
-        self.open = Open::default();
+        self.open = OperationStarts::default();
         self.finalizers_waiting = None;
         self.finalizer_cpu = None;
         self.newest_of_session = None;
@@ -122,7 +123,7 @@ impl RunSession {
     }
 
     /// Prepares for a live collection or suspension at time `at`. Returns the time to which the rules must advance
-    /// first, if their time is far behind.
+    /// first, or `None` if their time is not far behind.
     pub(crate) fn catches_up(&mut self, at: Moment, now: Moment) -> Option<Moment> {
         let passed = at.min(now);
         // Operations in progress were reported before the data that is being read now.
@@ -148,7 +149,7 @@ impl RunSession {
         self.newest_of_session = self.newest_of_session.max(Some(last_event));
     }
 
-    /// Returns whether no collection has arrived for [`RESTS_AFTER_NS`], or none at all.
+    /// Returns whether the current session has received no collection, or no collection for [`RESTS_AFTER_NS`].
     pub fn rests(&self, now: Moment) -> bool {
         self.newest_of_session
             .is_none_or(|newest| now.since(newest) > RESTS_AFTER_NS)
@@ -195,7 +196,11 @@ impl RunSession {
             sessions: Some(self.sessions),
             lag_ns: self.lag_of_target_ns,
             newest: self.newest_of_session.filter(|_| attached),
-            open: if attached { self.open } else { Open::default() },
+            open: if attached {
+                self.open
+            } else {
+                OperationStarts::default()
+            },
             behind: attached && self.known_until.is_some(),
             finalizers_waiting: self.finalizers_waiting.filter(|_| attached),
             finalizer_cpu: self
@@ -207,7 +212,8 @@ impl RunSession {
         }
     }
 
-    /// Returns the start of the open round of finalizers if it has lasted for more than `longer_ns`.
+    /// Returns the start of the open round of finalizers, or `None` if there is no round that has lasted for more than
+    /// `longer_ns`.
     pub fn long_finalizers(&self, now: Moment, longer_ns: u64) -> Option<Moment> {
         let is_long = |begun: &Moment| now.since(*begun) > longer_ns;
         self.open
@@ -217,7 +223,7 @@ impl RunSession {
     }
 
     /// Sets the CPU share of the finalizer thread in the round that started at `begun`, unless that round has ended.
-    pub(crate) fn know_finalizer_cpu(&mut self, begun: Moment, share: Option<f64>) {
+    pub(crate) fn set_finalizer_cpu(&mut self, begun: Moment, share: Option<f64>) {
         self.finalizer_cpu = share.filter(|_| self.open.finalizers == Some(begun));
     }
 
@@ -265,7 +271,8 @@ mod tests {
         }
     }
 
-    /// Scenario: a second session follows the first, and only its stream numbers its events.
+    /// Scenario: a second session follows the first session, and only the stream of the second session numbers its
+    /// events.
     /// Guarantee: totals never decrease, and losses are unknown until a stream numbers its events, and are then counted
     /// once.
     #[test]
@@ -327,7 +334,8 @@ mod tests {
 
     /// Scenario: a stream is not read to its end for ten seconds, and then it is; the same happens to a process whose
     /// session has ended.
-    /// Guarantee: only the rules of this process wait, and they do not wait if the process is not read.
+    /// Guarantee: the rules wait while the stream is not read to its end, and they do not wait if the process is not
+    /// attached.
     #[test]
     fn undrained_stream_delays_only_its_rules() {
         let at = |second: u64| Moment::from_ns(1000 * SECOND + second * SECOND);
@@ -347,7 +355,7 @@ mod tests {
 
     /// Scenario: a collection is observed and finalizers run in one session; the session ends, and another session
     /// starts.
-    /// Guarantee: the rules know the newest event and the finalizers of the current session only, and nothing between
+    /// Guarantee: the rules use only the newest event and the finalizers of the current session, and nothing between
     /// sessions.
     #[test]
     fn rules_know_current_session_only() {

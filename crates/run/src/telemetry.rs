@@ -5,12 +5,12 @@ use std::sync::Arc;
 use base::time::UnixBase;
 use clr_gc::gc::Collection;
 use gc_requests::request::Request;
-use gc_rules::alert::{CollectionVerdict, Transition};
 use gc_telemetry::anomaly::Anomaly;
 use gc_telemetry::options::{MetricOptions, Temporality};
 use gc_telemetry::series::Series;
-use gc_telemetry::spans::{Encoded, NotExported, SpanIds, Tracer};
+use gc_telemetry::spans::{EncodedSpans, NotExported, SpanIds, Tracer};
 use opentelemetry_proto::tonic::metrics::v1::Metric;
+use rule_engine::alert::{CollectionVerdict, Transition};
 
 use crate::settings::PipelineSettings;
 
@@ -51,7 +51,7 @@ impl RunTelemetry {
         anomalies: &[Anomaly<'_>],
         in_incident: bool,
         settings: &Arc<PipelineSettings>,
-    ) -> (Option<SpanIds>, Result<Encoded, NotExported>) {
+    ) -> (Option<SpanIds>, Result<EncodedSpans, NotExported>) {
         let tracer = self.tracer(settings);
         let traced = tracer.trace(collection, base, anomalies, in_incident);
         let ids = traced.as_ref().ok().map(|(ids, _)| *ids);
@@ -76,13 +76,14 @@ impl RunTelemetry {
         tracer
     }
 
-    /// Handles a finished request: counts it and, if it is selected, creates spans for its pauses in its own trace.
+    /// Handles a finished request: counts it and, if it is selected, creates spans for its pauses in the trace of the
+    /// request.
     pub(crate) fn request(
         &mut self,
         request: &Request,
         base: UnixBase,
         settings: &Arc<PipelineSettings>,
-    ) -> Result<Encoded, NotExported> {
+    ) -> Result<EncodedSpans, NotExported> {
         let spans = self.tracer(settings).trace_request(request, base);
         if let Some(series) = self.series.as_mut() {
             series.observe_request(request, base);
@@ -105,7 +106,7 @@ impl RunTelemetry {
     }
 }
 
-/// Returns the rules that a collection matched, with the summary of the alert if it raised one.
+/// Returns the rules that a collection matched, each with the summary of its alert if the collection raised one.
 pub(crate) fn anomalies<'a>(
     verdict: &'a CollectionVerdict,
     collection: &Collection,

@@ -56,10 +56,10 @@ pub struct Schema<'a> {
 }
 
 /// Maximum number of reported findings. The check stops at this number.
-const MOST_FINDINGS: usize = 100;
+const MAX_FINDINGS: usize = 100;
 
 /// State of one validation.
-struct Walk<'a> {
+struct Validation<'a> {
     schema: Schema<'a>,
     findings: Vec<Finding>,
 }
@@ -70,7 +70,7 @@ impl<'a> Schema<'a> {
         Self { root, formats }
     }
 
-    /// Returns the format with this name.
+    /// Returns the format with this name, or `None` if the schema has no such format.
     pub fn format(self, name: &str) -> Option<&'a Format> {
         self.formats.iter().find(|format| format.name == name)
     }
@@ -78,7 +78,7 @@ impl<'a> Schema<'a> {
     /// Checks the node against the schema of `path`. Returns the value (`None` if it is empty) and all faults. A value
     /// with findings is incomplete.
     pub fn check(self, node: &Node, path: &KeyPath) -> (Option<Value>, Vec<Finding>) {
-        let mut walk = Walk {
+        let mut walk = Validation {
             schema: self,
             findings: Vec::new(),
         };
@@ -92,7 +92,8 @@ impl<'a> Schema<'a> {
         (value, walk.findings)
     }
 
-    /// Returns the schema of the values at `path`, and whether they are secret.
+    /// Returns the schema of the values at `path`, and whether these values are secret. Returns `None` if there is no
+    /// such key.
     pub fn at(self, path: &KeyPath) -> Option<(&'a Value, bool)> {
         let mut rule = self.resolved(self.root);
         let mut secret = is_secret(rule);
@@ -147,7 +148,7 @@ impl<'a> Schema<'a> {
     }
 }
 
-/// Returns the message for a removed key or word.
+/// Returns the message for a removed key or word, or `None` if the schema does not list it as removed.
 fn removed(rule: &Value, name: &str) -> Option<String> {
     let instead = rule.get("x-removed")?.get(name)?.as_str()?;
     Some(format!("{} was removed: {instead}", quoted(name)))
@@ -157,7 +158,7 @@ fn is_secret(rule: &Value) -> bool {
     rule.get("x-secret") == Some(&Value::Bool(true))
 }
 
-impl<'a> Walk<'a> {
+impl<'a> Validation<'a> {
     fn finding(&mut self, at: Position, path: &KeyPath, message: String) {
         let path = path.clone();
         self.findings.push(Finding {
@@ -167,7 +168,7 @@ impl<'a> Walk<'a> {
     }
 
     fn value(&mut self, node: &Node, rule: &'a Value, path: &KeyPath, secret: bool) -> Option<Value> {
-        if node.is_null() || self.findings.len() >= MOST_FINDINGS {
+        if node.is_null() || self.findings.len() >= MAX_FINDINGS {
             return None;
         }
         let secret = secret || is_secret(rule);
@@ -215,7 +216,7 @@ impl<'a> Walk<'a> {
         let mut values = Map::new();
         for entry in entries {
             let known = properties.and_then(|properties| properties.get(&entry.key));
-            if self.findings.len() >= MOST_FINDINGS {
+            if self.findings.len() >= MAX_FINDINGS {
                 break;
             }
             let Some(rule) = known.or(others) else {
@@ -267,7 +268,7 @@ impl<'a> Walk<'a> {
     ) -> Option<Value> {
         let mut values = Vec::new();
         for (index, item) in items.iter().enumerate() {
-            if self.findings.len() >= MOST_FINDINGS {
+            if self.findings.len() >= MAX_FINDINGS {
                 break;
             }
             let path = path.index(index);

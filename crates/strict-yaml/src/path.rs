@@ -17,7 +17,7 @@ pub struct KeyPath(Vec<PathStep>);
 
 impl KeyPath {
     /// Creates a path from keys without dots in their names: `otlp.traces.endpoint`.
-    pub fn of(dotted: &str) -> Self {
+    pub fn from_dotted(dotted: &str) -> Self {
         Self(dotted.split('.').map(|key| PathStep::Key(key.to_owned())).collect())
     }
 

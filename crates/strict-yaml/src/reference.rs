@@ -79,8 +79,8 @@ pub fn uncapitalized(text: &str) -> String {
     }
 }
 
-/// Returns the default of a key as a table cell. `x-default` in the schema describes it in words. Empty if the key has
-/// no default.
+/// Returns the default of a key as a table cell. `x-default` in the schema describes the default in words. The cell is
+/// empty if the key has no default.
 pub fn default(property: &Value) -> String {
     if let Some(words) = property.get("x-default").and_then(Value::as_str) {
         return words.to_owned();

@@ -1,4 +1,4 @@
-//! Differences to `serde_yaml`: the facts of `docs/decisions/yaml.md`.
+//! Differences from `serde_yaml`: the facts of `docs/decisions/yaml.md`.
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test fails by panicking")]
 
 use std::collections::BTreeMap;
@@ -51,7 +51,7 @@ fn tag_and_alias_are_rejected() {
 }
 
 /// Scenario: scalars look like numbers and booleans, where a string or a boolean is expected.
-/// Guarantee: `serde_yaml` keeps strings unchanged, and does not accept `yes` as a boolean.
+/// Guarantee: `serde_yaml` keeps strings unchanged, does not accept `yes` as a boolean, and rejects an unquoted `*`.
 #[test]
 fn scalar_types_follow_serde_yaml() {
     let version: BTreeMap<String, String> = serde_yaml::from_str("version: 1.10\nanswer: yes\n").unwrap();

@@ -6,9 +6,9 @@
 //!
 //! Bytes written by a runtime wait in a socket until the reading thread reads them. Between two heartbeats, the thread
 //! has checked every socket, and a stream pauses for less than that time. The bytes that were waiting at one heartbeat
-//! were therefore read by the next one, so all streams are read up to the second to last heartbeat. If that is long
-//! ago, the present state of the streams is unknown, and `pipeline` does not advance the time of the rules. A stream
-//! with more bytes than can be read at once reports that itself
+//! were therefore read by the next heartbeat, so all streams are read up to the second to last heartbeat. If that is
+//! long ago, the present state of the streams is unknown, and `pipeline` does not advance the time of the rules. A
+//! stream with more bytes than can be read at once is reported separately
 //! ([`RunSink::undrained`](crate::sink::RunSink::undrained)).
 //!
 //! The clock is monotonic and stops while the machine is suspended, like all processes.
@@ -20,16 +20,16 @@ use std::time::Duration;
 use tokio::time::Instant;
 
 /// Interval between heartbeats.
-pub(crate) const SAYS_EVERY: Duration = Duration::from_secs(1);
+pub(crate) const HEARTBEAT_INTERVAL: Duration = Duration::from_secs(1);
 
 /// Times of the last heartbeat of each part.
 #[derive(Debug)]
-pub struct Alive {
+pub struct Heartbeats {
     began: Instant,
     reading_ms: AtomicU64,
     /// Time of the second to last heartbeat of the reading thread.
     read_ms: AtomicU64,
-    /// Longest silence of the reading thread since the last call of [`take_silence`](Self::take_silence).
+    /// The longest silence of the reading thread since the last call of [`take_silence`](Self::take_silence).
     silence: Mutex<Option<Silence>>,
     supervisor_ms: AtomicU64,
 }
@@ -42,7 +42,7 @@ pub struct Silence {
     pub ended: Instant,
 }
 
-impl Alive {
+impl Heartbeats {
     /// Creates heartbeats that count from now, so that a part that never starts becomes late like any other.
     pub fn new(now: Instant) -> Self {
         Self {
@@ -66,13 +66,15 @@ impl Alive {
         }
     }
 
-    /// Returns the age of the data that is certainly read: all bytes written before then have been read.
+    /// Returns the time since the second to last heartbeat of the reading thread. All bytes that were written before
+    /// this heartbeat have been read.
     pub fn behind(&self, now: Instant) -> Duration {
         let read = Duration::from_millis(self.read_ms.load(Ordering::Relaxed));
         self.since_began(now).saturating_sub(read)
     }
 
-    /// Returns the longest silence of the reading thread since the last call.
+    /// Returns the longest silence of the reading thread since the last call, or `None` if there was no heartbeat since
+    /// then.
     pub fn take_silence(&self) -> Option<Silence> {
         self.silence.lock().unwrap_or_else(PoisonError::into_inner).take()
     }
@@ -106,12 +108,12 @@ mod tests {
     use super::*;
 
     /// Scenario: one part sends a heartbeat, and the other part never does.
-    /// Guarantee: each age counts from the part's own last heartbeat, or from the start if there is none.
+    /// Guarantee: each age counts from the part's own last heartbeat, or from the start of a part without heartbeats.
     #[test]
     fn ages_count_from_last_heartbeat() {
         let began = Instant::now();
         let at = |ms: u64| began + Duration::from_millis(ms);
-        let alive = Alive::new(began);
+        let alive = Heartbeats::new(began);
         alive.reading(at(2500));
         let ages = alive.ages(at(4000));
         assert_eq!(
@@ -124,13 +126,13 @@ mod tests {
     }
 
     /// Scenario: heartbeats come every second, then not for 75 s, then every second again.
-    /// Guarantee: streams count as read up to the second to last heartbeat, so that the first heartbeat after the
-    /// silence, which can precede any read, does not count; the silence is returned once, with its length.
+    /// Guarantee: streams count as read up to the second to last heartbeat. The first heartbeat after the silence does
+    /// not count, because it can precede any read. The silence is returned once, with its length.
     #[test]
     fn streams_are_read_up_to_second_to_last_heartbeat() {
         let began = Instant::now();
         let at = |ms: u64| began + Duration::from_millis(ms);
-        let alive = Alive::new(began);
+        let alive = Heartbeats::new(began);
         for second in 1..=5 {
             alive.reading(at(second * 1000));
         }

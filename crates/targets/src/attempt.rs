@@ -8,8 +8,8 @@
 //! at their limit, and on 10.0.0. It did not happen in 6 of 6 processes (10.0.14) that had had a session before their
 //! heap was full, nor with a session of only the rundown provider (3 of 3). Collections need the runtime's provider, so
 //! the remedy is to attach early: a new socket is noticed at once, and a running session is kept. If memory is visibly
-//! at its limit from outside, the first session waits (`heap_limit`). The session that reads the settings does not
-//! matter here: it comes second, and does not start while memory is scarce.
+//! at its limit from outside, the first session waits (`heap_limit`). The session that reads the settings cannot cause
+//! this failure: it is never the first session, and it does not start while memory is scarce.
 
 mod session;
 
@@ -32,12 +32,12 @@ use crate::facts::Facts;
 use crate::filter::Subject;
 use crate::heap_limit;
 use crate::identity::{identity, placed};
-use crate::inspect::{Inspected, inspect};
+use crate::inspect::{Inspection, inspect};
 use crate::kept_run::KeptRun;
-use crate::lease::{Leases, NoLease};
+use crate::lease::{LeaseError, Leases};
 use crate::options::TargetOptions;
-use crate::order::{Order, STOP_WITHIN, ordered_to_stop};
-use crate::others::Watched;
+use crate::order::{Order, STOP_TIMEOUT, ordered_to_stop};
+use crate::others::WatchedProcess;
 use crate::shared::Shared;
 use crate::sink::{RunSink, Sink};
 use base::run_key::RunKey;
@@ -45,7 +45,7 @@ use processes::text::bounded;
 use processes::{Identity, RunState};
 
 /// Timeout for the inspection of one process, which reads a few files in `/proc` and opens the socket.
-const INSPECT_WITHIN: Duration = Duration::from_secs(5);
+const INSPECT_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// Outcome of an attempt.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -56,10 +56,12 @@ pub(crate) enum End {
     Again {
         /// Duration of the session.
         lived: Duration,
-        /// Whether the stream used too much memory. The retry then comes later, and later each time.
+        /// Whether the stream used too much memory. If so, the pause before the retry is longer and grows with each
+        /// retry.
         over_memory: bool,
     },
-    /// The task was ordered to stop and has stopped. The text is the problem if the session did not end cleanly.
+    /// The task was ordered to stop and has stopped. The text states why the session did not end cleanly; `None` if it
+    /// ended cleanly or no session was started.
     Stopped(Option<String>),
 }
 
@@ -75,27 +77,29 @@ impl End {
 pub(crate) struct Attempt<S: Sink> {
     pub(crate) shared: Arc<Shared<S>>,
     pub(crate) options: Arc<TargetOptions>,
-    /// Identity of the run, if known; without attributes.
+    /// Identity of the run as known so far. Its only attributes are the service name and, before the first session, the
+    /// container and the pod.
     pub(crate) sketch: Identity,
     pub(crate) kept: KeptRun<S::Run>,
     pub(crate) orders: watch::Receiver<Order>,
     /// Whether the process is visible in gcwatch's `/proc`. If not, only its socket is known.
     pub(crate) visible: bool,
-    /// Endpoint of the process's reverse connections; `None` if it does not connect to gcwatch.
+    /// Endpoint of the process's reverse connections; `None` if the process does not connect to gcwatch.
     pub(crate) reverse: Option<Endpoint>,
-    /// Sender that resumes a suspended runtime: used when the session has started, dropped if there will be no session.
+    /// Sender that resumes the suspended runtime: used when the session has started, dropped if there will be no
+    /// session; `None` if no runtime waits.
     pub(crate) begun: Option<oneshot::Sender<()>>,
 }
 
 /// A session that has started.
 #[derive(Debug)]
-struct Begun {
+struct StartedSession {
     session: Session,
     client: Arc<Client>,
-    /// Offset of the process's monotonic clock from that of gcwatch, in nanoseconds.
+    /// Offset of the process's monotonic clock from gcwatch's clock, in nanoseconds; `None` if unknown.
     ahead_ns: Option<i64>,
-    /// Tracks the connections of other tools; `None` if they are not visible.
-    watched: Option<Arc<Watched>>,
+    /// Tracks the connections of other tools; `None` if these connections are not visible.
+    watched: Option<Arc<WatchedProcess>>,
     /// Whether requests are read, too.
     reads_requests: bool,
 }
@@ -110,7 +114,7 @@ impl<S: Sink> Attempt<S> {
             Err(end) => return (self.kept, end),
         };
         let executor = self.shared.readers.executor.clone();
-        // Dropping this future ends the reading.
+        // Dropping the set aborts the task that reads the session.
         let mut reading = JoinSet::new();
         reading.spawn_on(self.read(Box::new(begun)), &executor);
         match reading.join_next().await {
@@ -126,29 +130,29 @@ impl<S: Sink> Attempt<S> {
     }
 
     /// Inspects the process and starts the session.
-    async fn begin(&mut self) -> Result<Begun, End> {
+    async fn begin(&mut self) -> Result<StartedSession, End> {
         let mut orders = self.orders.clone();
         let inspected = tokio::select! {
             inspected = self.inspect() => inspected?,
             () = ordered_to_stop(&mut orders) => return Err(End::Stopped(None)),
         };
-        let Inspected {
+        let Inspection {
             process,
             facts,
             lease,
             at_limit,
         } = inspected;
         if self.kept.sink.is_none() {
-            // Record the location of the process in case nothing else becomes known.
+            // Record the location of the process, because attaching can fail before anything else is known.
             self.sketch = placed(&process, &facts);
         }
         match lease {
             Ok(lease) => self.kept.lease = Some(lease),
-            Err(NoLease::Held { holder }) => {
+            Err(LeaseError::Held { holder }) => {
                 self.report(RunState::HeldElsewhere { holder });
                 return Err(End::FAILED);
             }
-            Err(problem @ NoLease::NoFolder { .. }) => {
+            Err(problem @ LeaseError::NoFolder { .. }) => {
                 if !self.shared.lease_reported.swap(true, Ordering::Relaxed) {
                     log!(warn: "{problem}; another gcwatch instance on this host might report the same processes");
                 }
@@ -157,12 +161,12 @@ impl<S: Sink> Attempt<S> {
         if let Some(why) = at_limit {
             return Err(self.unattachable_because(heap_limit::REASON, format!("{why}; {}", heap_limit::REMEDY)));
         }
-        let endpoint = match (Endpoint::of(&process), self.reverse.clone()) {
+        let endpoint = match (Endpoint::for_process(&process), self.reverse.clone()) {
             (Ok(endpoint), _) | (Err(_), Some(endpoint)) => endpoint,
             (Err(error), None) => return Err(self.unattachable(error.obstacle())),
         };
         let deadlines = Deadlines {
-            stop: STOP_WITHIN,
+            stop: STOP_TIMEOUT,
             ..Deadlines::default()
         };
         let guard = self.shared.readers.guard();
@@ -176,7 +180,7 @@ impl<S: Sink> Attempt<S> {
                 attached = &mut attaching => Some(attached),
                 // Do not abandon a command in progress: its session would stay in the process until the next
                 // collection.
-                () = ordered_to_stop(&mut orders) => timeout(STOP_WITHIN, attaching).await.ok(),
+                () = ordered_to_stop(&mut orders) => timeout(STOP_TIMEOUT, attaching).await.ok(),
             }
         };
         let session = match attached {
@@ -189,7 +193,7 @@ impl<S: Sink> Attempt<S> {
         };
         self.kept.had_session = true;
         if let Some(begun) = self.begun.take() {
-            // The receiver may have been dropped.
+            // The receiver can have been dropped.
             let _waiting = begun.send(());
         }
         let watched = self.shared.watching.watch(&process, client.endpoint());
@@ -198,7 +202,7 @@ impl<S: Sink> Attempt<S> {
             name: &process.name,
             facts: &facts,
         };
-        Ok(Begun {
+        Ok(StartedSession {
             session,
             client,
             watched,
@@ -208,7 +212,7 @@ impl<S: Sink> Attempt<S> {
     }
 
     /// Inspects the current state of the process and takes the lease.
-    async fn inspect(&mut self) -> Result<Inspected, End> {
+    async fn inspect(&mut self) -> Result<Inspection, End> {
         let shared = Arc::clone(&self.shared);
         let _permit = shared.inspections.acquire().await;
         let (key, leases) = (self.key(), Leases::new(self.options.lease_folder.clone()));
@@ -226,9 +230,10 @@ impl<S: Sink> Attempt<S> {
             Ok(looking) => looking,
             Err(full) => return Err(self.unattachable_because(Reason::Failed.as_str(), full.to_string())),
         };
-        let Ok(inspected) = timeout(INSPECT_WITHIN, &mut looking).await else {
+        let Ok(inspected) = timeout(INSPECT_TIMEOUT, &mut looking).await else {
             self.kept.looking = Some(looking);
-            let detail = format!("reading its files took more than {INSPECT_WITHIN:?}: a file system does not respond");
+            let detail =
+                format!("reading its files took more than {INSPECT_TIMEOUT:?}: a file system does not respond");
             return Err(self.unattachable_because(Reason::Silent.as_str(), detail));
         };
         match inspected {
@@ -254,7 +259,7 @@ impl<S: Sink> Attempt<S> {
             let pid = process.pid;
             let reading = self.shared.threads.run(move || Scan::host().runtime_library(pid));
             if let Ok(reading) = reading
-                && let Ok(Ok(Some(evidence))) = timeout(INSPECT_WITHIN, reading).await
+                && let Ok(Ok(Some(evidence))) = timeout(INSPECT_TIMEOUT, reading).await
             {
                 process.evidence = Some(evidence);
             }

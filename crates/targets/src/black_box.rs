@@ -6,15 +6,16 @@
 //! incident -> BlackBoxes::follow: all kept blocks -> next, next, ... : new blocks -> evidence::black_box
 //! ```
 //!
-//! Reading a stream costs a copy of its blocks, and packing (zstd) each [`PIECE`](ring::PIECE) of them: 40 µs. This
-//! module does no I/O, and no caller holds the lock for longer than that. A disk that hangs blocks only its writer.
+//! For each stream, the black box costs a copy of the blocks, and 40 µs to pack each [`PIECE`](ring::PIECE) (zstd).
+//! This module does no I/O, and no caller holds the lock for longer than it takes to pack a piece. A disk that hangs
+//! blocks only its writer.
 //!
 //! # Limits
 //!
-//! A ring has at most [`ONE`](ring::ONE) bytes and about [`KEPT_SECONDS`](ring::KEPT_SECONDS). All rings together have
-//! at most [`ALL`] bytes; beyond that, the largest ring drops its oldest piece. Bytes that a writer has not read yet
-//! count, too, at most [`MOST_FOLLOWED`](ring::MOST_FOLLOWED) for each. A hostile stream therefore harms only its own
-//! black box.
+//! A ring has at most [`ONE`](ring::ONE) bytes and the events of about [`KEPT_SECONDS`](ring::KEPT_SECONDS). All rings
+//! together have at most [`ALL`] bytes; beyond that, the largest ring drops its oldest piece. Bytes that a writer has
+//! not read yet count, too, at most [`MAX_FOLLOWED`](ring::MAX_FOLLOWED) for each writer. A hostile stream therefore
+//! harms only its own black box.
 
 mod ring;
 
@@ -58,7 +59,7 @@ impl fmt::Debug for Boxes {
 
 /// The kept part of a stream when its recording starts.
 #[derive(Debug)]
-pub struct Kept {
+pub struct RetainedEvents {
     /// Header of the stream.
     pub header: Arc<TraceHeader>,
     /// The definitions, then the blocks.
@@ -67,16 +68,16 @@ pub struct Kept {
 
 /// The blocks that have arrived since the last call.
 #[derive(Debug)]
-pub struct Next {
+pub struct NextBlocks {
     /// The blocks, in order.
     pub pieces: Vec<Piece>,
     /// Whether more blocks can follow.
-    pub more: More,
+    pub more: StreamContinuation,
 }
 
 /// Whether more blocks of the stream can follow.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum More {
+pub enum StreamContinuation {
     /// More blocks can follow.
     Perhaps,
     /// The stream has ended.
@@ -102,18 +103,19 @@ impl BlackBoxes {
         Box::new(Tap { boxes, run })
     }
 
-    /// Starts a recording of the run and returns all kept blocks; `None` if nothing is kept of the run. New blocks are
-    /// kept for the recording, too, until [`Self::unfollow`].
-    pub fn follow(&self, run: RunKey) -> Option<Kept> {
+    /// Starts a recording of the run and returns all kept blocks, or `None` if no stream of the run is kept. New blocks
+    /// are kept for the recording, too, until [`Self::unfollow`].
+    pub fn follow(&self, run: RunKey) -> Option<RetainedEvents> {
         self.change(run, Ring::follow).flatten()
     }
 
-    /// Returns the blocks that have arrived since the last call.
-    pub fn next(&self, run: RunKey) -> Next {
+    /// Returns the blocks that have arrived since the last call. If the run is not being recorded, returns no blocks
+    /// and [`StreamContinuation::Over`].
+    pub fn next(&self, run: RunKey) -> NextBlocks {
         let next = self.change(run, Ring::next);
-        next.flatten().unwrap_or(Next {
+        next.flatten().unwrap_or(NextBlocks {
             pieces: Vec::new(),
-            more: More::Over,
+            more: StreamContinuation::Over,
         })
     }
 
@@ -139,7 +141,7 @@ impl BlackBoxes {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Changes the ring of a run, if it exists, and enforces the limit of all rings.
+    /// Changes the ring of a run and enforces the limit of all rings. Returns `None` if the run has no ring.
     fn change<T>(&self, run: RunKey, change: impl FnOnce(&mut Ring, &mut Compressor<'static>) -> T) -> Option<T> {
         let mut boxes = self.lock();
         let Boxes { rings, packer, .. } = &mut *boxes;

@@ -13,21 +13,22 @@
 //! * At least `D` minus the time outside the suspension, `W - L`, belongs to the suspension.
 //! * A collecting thread wants a CPU all the time, and can want one before and after, too. The estimate is therefore
 //!   `L` in the proportion of `D` to `C + D`, within the two bounds. For a thread that only collects (server GC,
-//!   background GC), it is all of `D`.
+//!   background GC), the estimate is all of `D`.
 //!
-//! A thread that is neither running nor ready waits for other threads or for a page from disk. If there were such page
-//! faults (`stat`), the part of the suspension that is neither `C` nor `D` counts as well, at most [`PAGE_NS`] per page
-//! fault.
+//! A thread that is neither running nor ready waits for other threads or for a page from disk. If the thread had page
+//! faults that read from disk (`stat`), the part of the suspension that is neither `C` nor `D` counts as well, at most
+//! [`PAGE_NS`] per page fault.
 //!
 //! If several threads collect together, they wait for each other, and the thread with the longest wait counts. Time
 //! that is attributed to one suspension is not attributed to another.
 //!
 //! # Cost
 //!
-//! None for a process with short suspensions. After a suspension of at least [`LONG_NS`], or that much in 1 s, one
-//! small file of at most [`MAX_THREADS_READ`] threads is read in each round, for [`FOR`], and a second file of the
-//! threads that collected. The first long suspension is therefore not covered. The thread of the program that will
-//! collect next is unknown, so the threads of the thread pool and those that have collected before are read.
+//! A process with short suspensions costs nothing. Readings start after a suspension of at least [`LONG_NS`], or after
+//! shorter suspensions of this total length in 1 s, and continue for [`FOR`]. In each round, one small file is read for
+//! each of at most [`MAX_THREADS_READ`] threads, and a second file for each thread that collected. The first long
+//! suspension is therefore not covered. The thread of the program that will collect next is unknown. The threads of the
+//! thread pool and the threads that have collected before are therefore read.
 //!
 //! If the kernel does not provide the figures, or does not count for a thread (`0 0 0`), the wait is unknown. The CPU
 //! limit of the control group can still give an estimate.
@@ -57,10 +58,10 @@ const LONG_NS: i64 = 30_000_000;
 /// Duration of the readings after such a suspension.
 const FOR: Duration = Duration::from_secs(120);
 /// Interval between readings: one per round.
-const EVERY: Duration = Duration::from_millis(190);
+const READ_INTERVAL: Duration = Duration::from_millis(190);
 /// Maximum number of threads that are read.
 const MAX_THREADS_READ: usize = 24;
-/// Maximum number of server GC threads among them. Each heap has one, and all of them wait for the slowest.
+/// Maximum number of server GC threads that are read. Each heap has one thread, and all threads wait for the slowest.
 const MAX_SERVER: usize = 8;
 /// Number of readings that are kept, which cover a few seconds.
 const MAX_KEPT: usize = 32;
@@ -69,9 +70,9 @@ const OLDEST_NS: i64 = 3_000_000_000;
 /// Maximum time for a page from disk.
 const PAGE_NS: u64 = 10_000_000;
 /// Waits below this fraction of a suspension count as 0, because readings and suspensions are not simultaneous.
-const LEAST_PART: i64 = 100;
+const MIN_PART: i64 = 100;
 /// Minimum interval between scans of all thread names. Scans take at most 1/`LOOK_PARTS` of the time.
-const LOOK_EVERY: Duration = Duration::from_secs(5);
+const SCAN_INTERVAL: Duration = Duration::from_secs(5);
 const LOOK_PARTS: u32 = 200;
 
 /// CPU waits of one process.
@@ -79,15 +80,15 @@ const LOOK_PARTS: u32 = 200;
 pub(crate) struct CpuWaits {
     run: Option<RunKey>,
     limit: Limit,
-    /// Start of the sum of recent suspensions, and the sum.
+    /// Start of the sum of recent suspensions, and the sum; `None` before the first suspension.
     lately: Option<(Instant, i64)>,
     /// Readings of the threads; `None` while suspensions are short.
     readings: Option<Box<Readings>>,
 }
 
 impl CpuWaits {
-    /// Creates the state for a run; `None` if the process is not visible in gcwatch's `/proc`. `threads` search for the
-    /// limit of the control group.
+    /// Creates the state for a run. `run` is `None` if the process is not visible in gcwatch's `/proc`. `threads`
+    /// search for the limit of the control group.
     pub(crate) fn new(run: Option<RunKey>, threads: Threads) -> Self {
         Self {
             run,
@@ -97,17 +98,18 @@ impl CpuWaits {
         }
     }
 
-    /// Returns the next time at which [`Self::tick`] has work.
+    /// Returns the next time at which [`Self::tick`] has work, or `None` while the threads are not read.
     pub(crate) fn next(&self) -> Option<Instant> {
-        self.readings.as_ref().map(|readings| readings.read_at + EVERY)
+        self.readings.as_ref().map(|readings| readings.read_at + READ_INTERVAL)
     }
 
-    /// Handles the passing of time. `at` is the current time in nanoseconds since the stream's sync point.
+    /// Handles the passing of time. `at` is the current time in nanoseconds since the stream's sync point, or `None` if
+    /// the stream's clock is unknown.
     pub(crate) fn tick(&mut self, now: Instant, at: Option<i64>) {
         let Some(readings) = &mut self.readings else { return };
         match at {
             Some(at) if now < readings.until => {
-                if now >= readings.read_at + EVERY {
+                if now >= readings.read_at + READ_INTERVAL {
                     readings.read(now, at, self.limit.known());
                 }
             }
@@ -115,12 +117,13 @@ impl CpuWaits {
         }
     }
 
-    /// Adds the time without a CPU to the accounts of a collection's suspensions, if known.
+    /// Adds the time without a CPU to the accounts of a collection's suspensions, if known. `at` is the same as for
+    /// [`Self::tick`].
     pub(crate) fn judge(&mut self, collection: &mut Collection, now: Instant, at: Option<i64>) {
         let (Some(run), Some(at)) = (self.run, at) else { return };
         if self.is_worth_it(collection.pause_ns.unwrap_or(0), now) {
             self.limit.ask(run, now);
-            let new = || Box::new(Readings::of(PathBuf::from(format!("/proc/{}/task", run.pid)), now));
+            let new = || Box::new(Readings::new(PathBuf::from(format!("/proc/{}/task", run.pid)), now));
             self.readings.get_or_insert_with(new).until = now + FOR;
         }
         if let Some(readings) = &mut self.readings {
@@ -141,10 +144,11 @@ impl CpuWaits {
 }
 
 /// The CPU limit of a process's control group. The path of the group can lead through a file system that the process
-/// provides, which may never respond: a thread other than the one that reads all streams looks for the limit.
+/// provides and that never responds. The thread that reads all streams therefore does not look for the limit; a
+/// separate thread does.
 ///
-/// A process can get a limit, or a group with a limit, while it runs. So the thread looks again for a limit that it did
-/// not find.
+/// A process can get a limit, or a group with a limit, while it runs. A limit that was not found is therefore searched
+/// for again.
 #[derive(Debug)]
 struct Limit {
     threads: Threads,
@@ -173,7 +177,7 @@ impl Limit {
             .is_none_or(|at| now.saturating_duration_since(at) >= ASK_AGAIN);
         if is_due && self.asked.is_none() && self.known.is_none() {
             self.asked_at = Some(now);
-            let asked = self.threads.run(move || Throttling::of(run.pid, run.start_time));
+            let asked = self.threads.run(move || Throttling::open(run.pid, run.start_time));
             self.asked = asked.ok();
         }
     }
@@ -200,7 +204,7 @@ enum Role {
 }
 
 impl Role {
-    fn of(name: &str) -> Self {
+    fn from_name(name: &str) -> Self {
         match name {
             SERVER => Self::Server,
             BACKGROUND => Self::Background,
@@ -223,7 +227,7 @@ struct Sample {
 
 /// Activity of a thread between two readings.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-struct Between {
+struct ThreadActivity {
     over: u64,
     ran: u64,
     waited: u64,
@@ -233,7 +237,7 @@ struct Between {
 
 /// Time that a thread had no CPU during a suspension.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-struct Waited {
+struct WaitTime {
     /// Time in the run queue.
     ns: u64,
     /// Time waiting for pages.
@@ -241,10 +245,10 @@ struct Waited {
     faults: Option<u64>,
 }
 
-impl Between {
-    /// Returns the part that belongs to a suspension of this length; `None` if the kernel does not count, because a
-    /// collecting thread must have run.
-    fn of_stop(&self, length: u64) -> Option<Waited> {
+impl ThreadActivity {
+    /// Returns the part that belongs to a suspension of this length, or `None` if no time was counted. In that case,
+    /// the kernel does not count: a collecting thread must have run.
+    fn wait_during(&self, length: u64) -> Option<WaitTime> {
         let ready = self.ran.checked_add(self.waited).filter(|ready| *ready > 0)?;
         let left = self.waited.saturating_sub(self.given);
         let most = left.min(length);
@@ -256,7 +260,7 @@ impl Between {
         let paging_ns = idle
             .min(self.faults.unwrap_or(0).saturating_mul(PAGE_NS))
             .min(length - ns);
-        Some(Waited {
+        Some(WaitTime {
             ns,
             paging_ns,
             faults: self.faults,
@@ -275,7 +279,7 @@ struct Stop {
 }
 
 impl Stop {
-    fn of(pause: &Pause) -> Option<Self> {
+    fn from_pause(pause: &Pause) -> Option<Self> {
         let (from, to) = (pause.spans.first()?.0, pause.spans.last()?.1);
         let length = u64::try_from(pause.pause_ns?).ok().filter(|_| from <= to)?;
         Some(Self {
@@ -297,7 +301,8 @@ struct Thread {
     /// Start time of the thread. Thread ids are reused.
     started: Option<u64>,
     samples: VecDeque<Sample>,
-    /// Time at which the thread last suspended the others; `None` if it has not done so since it was first read.
+    /// Time at which the thread last suspended the others; `None` if the thread has not suspended the others since it
+    /// was first read.
     used: Option<Instant>,
 }
 
@@ -313,7 +318,8 @@ impl Thread {
         self.samples.push_back(sample);
     }
 
-    /// Returns the positions of the last sample before a suspension and of the first sample after it.
+    /// Returns the positions of the last sample before a suspension and of the first sample after the suspension, or
+    /// `None` if one is missing or the last sample before the suspension is too old.
     fn around(&self, stop: &Stop) -> Option<(usize, usize)> {
         let before = self.samples.iter().rposition(|sample| sample.at <= stop.from)?;
         let after = self.samples.iter().position(|sample| sample.at >= stop.to)?;
@@ -321,12 +327,12 @@ impl Thread {
         (is_near && before < after).then_some((before, after))
     }
 
-    fn between(&self, stop: &Stop) -> Option<Between> {
+    fn between(&self, stop: &Stop) -> Option<ThreadActivity> {
         let (before, after) = self.around(stop)?;
         let given = self.samples.range(before + 1..=after).map(|sample| sample.given);
         let given = given.fold(0, u64::saturating_add);
         let (before, after) = (self.samples.get(before)?, self.samples.get(after)?);
-        Some(Between {
+        Some(ThreadActivity {
             over: u64::try_from(after.at.saturating_sub(before.at)).ok()?,
             ran: after.ran.checked_sub(before.ran)?,
             waited: after.waited.checked_sub(before.waited)?,
@@ -389,7 +395,7 @@ struct Readings {
 }
 
 impl Readings {
-    fn of(tasks: PathBuf, now: Instant) -> Self {
+    fn new(tasks: PathBuf, now: Instant) -> Self {
         Self {
             until: now,
             read_at: now,
@@ -401,21 +407,22 @@ impl Readings {
         }
     }
 
-    /// Adds the estimates to the accounts of suspensions.
+    /// Adds the estimates to the accounts of suspensions. Returns the reasons of the waits, or `None` if all waits are
+    /// unknown.
     fn judge(&mut self, pauses: &mut [Pause], now: Instant, at: i64, limit: Option<&Throttling>) -> Option<CpuWait> {
         let mut newest = None;
-        for stop in pauses.iter().filter_map(Stop::of) {
+        for stop in pauses.iter().filter_map(Stop::from_pause) {
             self.want(stop.thread, now);
             newest = newest.max(Some(stop.to));
         }
-        // Read after the suspension: the event that ends it has just arrived.
+        // Read now, because the suspension has just ended.
         if newest.is_some_and(|until| self.read_to < until) {
             self.read(now, at, limit);
         }
         let mut known: Option<CpuWait> = None;
         for pause in pauses {
-            let Some(stop) = Stop::of(pause) else { continue };
-            let (Some((ns, why)), Some(account)) = (self.of_stop(&stop), pause.account.as_mut()) else {
+            let Some(stop) = Stop::from_pause(pause) else { continue };
+            let (Some((ns, why)), Some(account)) = (self.measure_wait(&stop), pause.account.as_mut()) else {
                 continue;
             };
             account.had_no_cpu(i64::try_from(ns).unwrap_or(i64::MAX));
@@ -428,8 +435,8 @@ impl Readings {
         known
     }
 
-    /// Returns the time that the threads of a suspension had no CPU, and the reason; `None` if unknown.
-    fn of_stop(&mut self, stop: &Stop) -> Option<(u64, CpuWait)> {
+    /// Returns the time that the threads of a suspension had no CPU, and the reason, or `None` if unknown.
+    fn measure_wait(&mut self, stop: &Stop) -> Option<(u64, CpuWait)> {
         let is_server = |thread: &Thread| thread.number == stop.thread && thread.role == Role::Server;
         let by_server = self.threads.iter().any(is_server);
         let collects = |thread: &Thread| {
@@ -439,7 +446,7 @@ impl Readings {
         };
         let threads = self.threads.iter_mut().filter(|thread| collects(thread));
         let waited = threads.filter_map(|thread| {
-            let waited = thread.between(stop)?.of_stop(stop.length)?;
+            let waited = thread.between(stop)?.wait_during(stop.length)?;
             thread.give(stop, waited.ns);
             Some(waited)
         });
@@ -448,9 +455,12 @@ impl Readings {
         let (ns, page_faults) = match longest {
             Some(longest) => (longest.ns.saturating_add(longest.paging_ns), longest.faults),
             // Without counters of threads, use the limit.
-            None => (throttled.map(|(ns, over)| of_limit(ns, over, stop.length))?, None),
+            None => (
+                throttled.map(|(ns, over)| apportion_throttling(ns, over, stop.length))?,
+                None,
+            ),
         };
-        let is_some = i128::from(ns) * i128::from(LEAST_PART) >= i128::from(stop.length);
+        let is_some = i128::from(ns) * i128::from(MIN_PART) >= i128::from(stop.length);
         let ns = if is_some { ns } else { 0 };
         let throttled_ns = throttled.map(|(throttled, _)| i64::try_from(throttled.min(ns)).unwrap_or(i64::MAX));
         Some((
@@ -463,7 +473,7 @@ impl Readings {
     }
 
     /// Returns the throttled time of the control group between the readings before and after a suspension, and the time
-    /// between these readings.
+    /// between these readings, or `None` if a reading is missing.
     fn throttled_around(&self, stop: &Stop) -> Option<(u64, u64)> {
         let before = self.throttled.iter().rfind(|(at, _)| *at <= stop.from)?;
         let after = self.throttled.iter().find(|(at, _)| *at >= stop.to)?;
@@ -481,16 +491,16 @@ impl Readings {
         if own_number(&same) == Some(number) {
             self.add(number, same, Some(now));
         } else if now >= self.look_at {
-            // The folder is named after the thread id in gcwatch's namespace.
+            // The name of the folder is the thread id in gcwatch's pid namespace, which differs from `number`.
             self.look(Some(number), now);
         }
     }
 
-    /// Adds a thread. `used` is set if it has just suspended the others. A thread that never did does not replace
-    /// another thread.
+    /// Adds a thread. `used` is set if the thread has just suspended the others. If there are too many threads, only
+    /// such a thread, or a thread that only collects, replaces another thread.
     fn add(&mut self, number: u64, folder: PathBuf, used: Option<Instant>) {
         let name = std::fs::read_to_string(folder.join("comm")).unwrap_or_default();
-        let role = Role::of(name.trim_end());
+        let role = Role::from_name(name.trim_end());
         let servers = self.threads.iter().filter(|thread| thread.role == Role::Server);
         if role == Role::Server && servers.count() >= MAX_SERVER {
             return;
@@ -514,8 +524,8 @@ impl Readings {
         });
     }
 
-    /// Scans all threads for those that collect or could collect, and for the thread `wanted` (an id in the process's
-    /// own namespace), which has just suspended the others.
+    /// Scans all threads and adds the threads that collect or can collect. Also adds the thread `wanted` (an id in the
+    /// process's own namespace), which has just suspended the others.
     fn look(&mut self, wanted: Option<u64>, now: Instant) {
         let began = Instant::now();
         let tasks = std::fs::read_dir(&self.tasks).into_iter().flatten();
@@ -523,7 +533,7 @@ impl Readings {
             let folder = task.path();
             let name = std::fs::read_to_string(folder.join("comm")).unwrap_or_default();
             let name = name.trim_end();
-            let may_collect = Role::of(name) != Role::Other || name == WORKER;
+            let may_collect = Role::from_name(name) != Role::Other || name == WORKER;
             if !may_collect && wanted.is_none() {
                 continue;
             }
@@ -534,7 +544,7 @@ impl Readings {
                 self.add(number, folder, Some(now).filter(|_| wanted == Some(number)));
             }
         }
-        self.look_at = now + LOOK_EVERY.max(began.elapsed() * LOOK_PARTS);
+        self.look_at = now + SCAN_INTERVAL.max(began.elapsed() * LOOK_PARTS);
     }
 
     fn read(&mut self, now: Instant, at: i64, limit: Option<&Throttling>) {
@@ -558,12 +568,13 @@ impl Readings {
 }
 
 /// Returns the share of a suspension in the throttled time of a control group, which is a sum over CPUs.
-fn of_limit(throttled: u64, over: u64, length: u64) -> u64 {
+fn apportion_throttling(throttled: u64, over: u64, length: u64) -> u64 {
     let part = u128::from(throttled.min(over)) * u128::from(length) / u128::from(over.max(1));
     u64::try_from(part).map_or(length, |part| part.min(length))
 }
 
-/// Returns the running time and the waiting time in `schedstat`; `None` for `0 0 0`, if the kernel does not count.
+/// Returns the running time and the waiting time in `schedstat`, or `None` if both are 0, because the kernel does not
+/// count.
 fn sched(text: &str) -> Option<(u64, u64)> {
     let mut figures = text.split_ascii_whitespace().map(str::parse::<u64>);
     let (ran, waited) = (figures.next()?.ok()?, figures.next()?.ok()?);

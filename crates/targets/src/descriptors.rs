@@ -19,14 +19,14 @@ pub struct Descriptors {
 
 impl Descriptors {
     /// Returns the descriptors for this number of processes, with the limit of this process.
-    pub fn of(max_targets: usize) -> Self {
+    pub fn for_targets(max_targets: usize) -> Self {
         Self {
             needed: needed(max_targets),
             allowed: getrlimit(Resource::Nofile).maximum,
         }
     }
 
-    /// Returns the problem, as a sentence, and its remedy; `None` if the limit is sufficient.
+    /// Returns the problem, as a sentence, and its remedy, or `None` if the limit is sufficient.
     pub fn problem(self, max_targets: usize) -> Option<(String, String)> {
         let Self { needed, allowed } = self;
         let allowed = allowed.filter(|allowed| *allowed < needed)?;
@@ -68,8 +68,8 @@ mod tests {
     use super::*;
 
     /// Scenario: limits are above, equal to and below the needed number, or absent.
-    /// Guarantee: only a limit that is too low is a problem; the sentence contains both numbers, the remedy the number
-    /// that fits.
+    /// Guarantee: only a limit that is too low is a problem; the sentence contains both numbers, and the remedy
+    /// contains the needed limit and the number of processes that fits.
     #[test]
     fn low_limit_is_reported() {
         let problem = |allowed| {

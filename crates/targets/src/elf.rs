@@ -19,7 +19,8 @@ const MAX_NAMES: u64 = 16 << 10;
 struct Class {
     /// Size of an address.
     word: usize,
-    /// Offset of the section table in the file header, then of the entry size, entry count and name section index.
+    /// Offsets in the file header: the position of the section table, and (`entry`) the entry size, which the entry
+    /// count and the index of the name section follow.
     sections: usize,
     entry: usize,
     /// Offsets of the position and size of the content in a section header.
@@ -42,8 +43,8 @@ const CLASS_64: Class = Class {
     size: 0x20,
 };
 
-/// Returns whether the program contains managed code; `None` if its sections are unreadable. `read` fills a buffer from
-/// an offset of the file.
+/// Returns whether the program contains managed code, or `None` if its sections are unreadable. `read` fills a buffer
+/// from an offset of the file.
 pub(super) fn is_native_aot(read: impl Fn(&mut [u8], u64) -> io::Result<()>) -> Option<bool> {
     let mut header = [0; HEADER];
     read(&mut header, 0).ok()?;

@@ -18,11 +18,12 @@ pub struct Eligibility {
     pub name: String,
     /// Whether the configuration selects the process.
     pub wanted: bool,
-    /// The gcwatch instance that reads the process; `None` if no instance does.
+    /// The gcwatch instance that reads the process; `None` if no instance reads it.
     pub holder: Option<String>,
     /// Positions of the `include` filters that match the process.
     pub meant_by: Vec<usize>,
-    /// Reason why the first session would wait; `None` if it would not, or if the process is already read.
+    /// Reason why the first session would wait; `None` if the session would not wait, or if the process is already
+    /// read.
     pub at_limit: Option<String>,
 }
 
@@ -30,7 +31,7 @@ pub struct Eligibility {
 ///
 /// Blocks the calling thread.
 pub fn eligibility(process: &Process, options: &TargetOptions) -> Eligibility {
-    let facts = Facts::of(process);
+    let facts = Facts::for_process(process);
     let subject = Subject {
         name: &process.name,
         facts: &facts,

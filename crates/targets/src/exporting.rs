@@ -1,16 +1,17 @@
 //! Determines whether a process exports the metrics of its runtime itself.
 //!
 //! In .NET 9 and later, the runtime has a meter `System.Runtime`, whose `dotnet.gc.*` metrics have the same names as
-//! gcwatch's. The subscriber is a library or a profiler that is mapped into the process, which is reliable evidence. A
-//! program that subscribes with only the SDK, or a single-file program with embedded libraries, is not detected. Its
-//! environment is only a hint.
+//! the metrics of gcwatch. The metrics are exported if the process contains a subscriber, which is usually a library or
+//! a profiler. The mapping of this library or profiler is reliable evidence. A program that subscribes with only the
+//! SDK, or a single-file program with embedded libraries, is not detected. The environment of such a program is only a
+//! hint.
 
 use std::collections::HashMap;
 
 use base::run_key::RunKey;
 
 use super::facts::Facts;
-use super::proc_file::{MAX_MAPS_BYTES, of_process};
+use super::proc_file::{MAX_MAPS_BYTES, read_process_file};
 
 /// File names of libraries that export the runtime's metrics.
 const SIGNS: [&str; 2] = [
@@ -28,7 +29,7 @@ const HINTS: [&str; 3] = [
     "OTEL_METRICS_EXPORTER",
 ];
 
-/// Returns the mapped library that exports the runtime's metrics; `None` if there is none.
+/// Returns the mapped library that exports the runtime's metrics, or `None` if no such library is mapped.
 fn sign(maps: &str) -> Option<&'static str> {
     let is_mapped = |name: &str| {
         let mut files = maps.lines().filter_map(|line| line.rsplit_once('/'));
@@ -37,19 +38,20 @@ fn sign(maps: &str) -> Option<&'static str> {
     SIGNS.into_iter().find(|name| is_mapped(name))
 }
 
-/// Returns the evidence that a process exports its runtime's metrics itself; `None` if there is none. `major` is the
-/// version of its runtime.
+/// Returns the evidence that a process exports its runtime's metrics itself, or `None` if no evidence is found or the
+/// runtime is too old. `major` is the major version of the runtime.
 ///
 /// Blocks the calling thread.
 pub fn exports_runtime(pid: u32, major: Option<u32>) -> Option<&'static str> {
-    // An unknown version can be a new one.
+    // An unknown version can be a new version.
     if major.is_some_and(|major| major < FIRST_MAJOR) {
         return None;
     }
-    sign(&of_process(pid, "maps", MAX_MAPS_BYTES)?)
+    sign(&read_process_file(pid, "maps", MAX_MAPS_BYTES)?)
 }
 
-/// Returns the environment variable that an OpenTelemetry SDK would read. It can be inherited and without effect.
+/// Returns the environment variable that an OpenTelemetry SDK would read, or `None` if no such variable is set or the
+/// runtime is too old. The variable can be inherited and without effect.
 pub fn hint(facts: &Facts, major: Option<u32>) -> Option<&'static str> {
     let is_new = major.is_none_or(|major| major >= FIRST_MAJOR);
     HINTS
@@ -57,20 +59,21 @@ pub fn hint(facts: &Facts, major: Option<u32>) -> Option<&'static str> {
         .find(|name| is_new && facts.variable(name).is_some_and(|value| value != "none"))
 }
 
-/// Examines many processes repeatedly, with growing intervals, because libraries are usually loaded in the first
+/// Repeated examinations of many processes, with growing intervals, because libraries are usually loaded in the first
 /// minutes.
 #[derive(Debug, Default)]
-pub struct Looks(HashMap<RunKey, Look>);
+pub struct Examinations(HashMap<RunKey, Examination>);
 
 #[derive(Debug, Default)]
-struct Look {
+struct Examination {
     /// Number of rounds since the process was first seen.
     rounds: u32,
     sign: Option<&'static str>,
 }
 
-impl Looks {
-    /// Performs one round for a process and returns the evidence, which is kept once found.
+impl Examinations {
+    /// Performs one round for a process and returns the evidence, which is kept once found. Returns `None` while no
+    /// evidence is found.
     ///
     /// Blocks the calling thread.
     pub fn look(&mut self, key: RunKey, major: Option<u32>) -> Option<&'static str> {
@@ -116,7 +119,7 @@ mod tests {
     }
 
     /// Scenario: this process is examined as if its runtime had an old, a new or an unknown version.
-    /// Guarantee: there is no evidence, and the maps are not read for an old runtime (pid 0 has none).
+    /// Guarantee: no evidence is found. Pid 0 has no maps, so the version of the old runtime is sufficient.
     #[test]
     fn old_runtime_does_not_export_metrics() {
         assert_eq!(exports_runtime(0, Some(8)), None);
@@ -126,11 +129,11 @@ mod tests {
     }
 
     /// Scenario: two processes are examined in a thousand rounds; the library of the first is found at the fifth look.
-    /// Guarantee: looks become rarer, stop after the library was found, and are forgotten with the process.
+    /// Guarantee: looks become rarer and stop after the library was found. A process that is not kept is forgotten.
     #[test]
     fn looks_become_rarer() {
         let key = RunKey { pid: 1, start_time: 2 };
-        let mut looks = Looks::default();
+        let mut looks = Examinations::default();
         let mut times = 0;
         for _ in 0..1000 {
             looks.round(key, || {

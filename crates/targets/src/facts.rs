@@ -30,7 +30,8 @@ pub struct Facts {
     pub(crate) parent: Option<u32>,
     /// Effective user id.
     pub(crate) uid: Option<u32>,
-    /// Name of that user; `None` if the process has another root file system than gcwatch.
+    /// Name of the effective user; `None` if the process is in another mount namespace than gcwatch, or the user has no
+    /// name.
     pub(crate) user: Option<String>,
     /// Offset of the process's monotonic clock from gcwatch's, in nanoseconds (time namespaces).
     pub(crate) monotonic_ahead_ns: Option<i64>,
@@ -45,7 +46,7 @@ impl Facts {
     /// another process there, and only its user is known.
     ///
     /// Blocks the calling thread.
-    pub fn of(process: &Process) -> Self {
+    pub fn for_process(process: &Process) -> Self {
         if process.visible {
             return Self::read(process.pid, process.uid);
         }
@@ -56,7 +57,7 @@ impl Facts {
         }
     }
 
-    /// Returns the file name of the executable.
+    /// Returns the file name of the executable, or `None` if the executable is unknown.
     pub fn program(&self) -> Option<std::borrow::Cow<'_, str>> {
         Some(self.executable.as_ref()?.file_name()?.to_string_lossy())
     }
@@ -96,8 +97,8 @@ impl Facts {
         }
     }
 
-    /// Returns a variable of the environment. If the name occurs twice, the first one counts, as for `getenv`. Returns
-    /// `None` also if the environment is unreadable.
+    /// Returns the value of an environment variable, or `None` if the variable is not set or the environment is
+    /// unreadable. If the name occurs twice, the first value counts, as for `getenv`.
     pub(crate) fn variable(&self, name: &str) -> Option<String> {
         let variables = self.environ.as_deref()?.split(|&byte| byte == 0);
         let value = |variable: &[u8]| {
@@ -139,8 +140,8 @@ mod tests {
 
     /// Scenario: an environment contains a variable twice, a variable with a longer name, and one without a value;
     /// another environment is unreadable.
-    /// Guarantee: variables are matched by their whole name, the first one counts, and an unreadable environment
-    /// returns `None`.
+    /// Guarantee: variables are matched by their whole name, the first of two values counts, and an unreadable
+    /// environment has no variables.
     #[test]
     fn variables_are_found_by_name() {
         let environ = b"AB=1\0A=2\0A=3\0EMPTY=\0NOSIGN\0".to_vec();
@@ -168,7 +169,8 @@ mod tests {
     }
 
     /// Scenario: facts are read about the process of this test.
-    /// Guarantee: all readable facts are returned.
+    /// Guarantee: the environment, the parent, the executable and the kind of program are known. The clock offset is 0
+    /// or unknown.
     #[test]
     fn facts_of_own_process_are_read() {
         let facts = Facts::read(std::process::id(), Some(rustix::process::geteuid().as_raw()));

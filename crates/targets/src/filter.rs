@@ -8,8 +8,8 @@ use crate::options::{Filter, TargetOptions};
 /// A process that filters are matched against.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Subject<'a> {
-    /// Name of the program. A `.dll` suffix is optional in patterns. The service name from the environment matches,
-    /// too, because `gcwatch ps` shows it.
+    /// Name of the program. A `.dll` suffix is optional in patterns. The value of `OTEL_SERVICE_NAME` matches, too,
+    /// because `gcwatch ps` shows it.
     pub(crate) name: &'a str,
     pub(crate) facts: &'a Facts,
 }

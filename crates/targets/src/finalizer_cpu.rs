@@ -1,8 +1,8 @@
 //! Determines whether the finalizer thread uses a CPU, as evidence about a round of finalizers that does not end. A
-//! finalizer that loops uses a whole CPU; one that waits for a lock uses none.
+//! finalizer that loops uses a whole CPU, and a finalizer that waits for a lock uses none.
 //!
-//! The figures are read only while a round takes long. The kernel's `schedstat` has nanoseconds; without it, `stat` has
-//! units of 10 ms.
+//! The figures are read only while a round takes long. The kernel's `schedstat` has nanoseconds. If `schedstat` is
+//! missing, `stat` is used, which has units of 10 ms.
 
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
@@ -19,10 +19,10 @@ const TICK_NS: u64 = 10_000_000;
 
 /// The last readings of the finalizer threads of processes.
 #[derive(Debug, Default)]
-pub struct FinalizerCpus(HashMap<RunKey, Known>);
+pub struct FinalizerCpus(HashMap<RunKey, FinalizerReading>);
 
 #[derive(Debug)]
-struct Known {
+struct FinalizerReading {
     /// Start of the round.
     begun: Moment,
     /// Folder of the thread.
@@ -51,7 +51,7 @@ impl FinalizerCpus {
             None => named(tasks, |name| name == FINALIZER).next()?,
         };
         let ran_ns = ran(&task)?;
-        let known = Known {
+        let known = FinalizerReading {
             begun,
             task,
             at: now,
@@ -70,16 +70,18 @@ impl FinalizerCpus {
     }
 }
 
-/// Returns the running time of a thread, in nanoseconds.
+/// Returns the running time of a thread, in nanoseconds, or `None` if the thread has exited.
 fn ran(task: &Path) -> Option<u64> {
     let text = |name: &str| std::fs::read_to_string(task.join(name)).ok();
     let counted = || text("schedstat")?.split_ascii_whitespace().next()?.parse().ok();
     // 0 means that the kernel does not count, or that the thread never ran.
-    counted().filter(|ns| *ns > 0).or_else(|| of_stat(&text("stat")?))
+    counted()
+        .filter(|ns| *ns > 0)
+        .or_else(|| parse_cpu_time(&text("stat")?))
 }
 
 /// Returns the sum of user and system time in `stat`.
-fn of_stat(text: &str) -> Option<u64> {
+fn parse_cpu_time(text: &str) -> Option<u64> {
     let stat = parse_stat(text.as_bytes())?;
     stat.user_ticks.checked_add(stat.system_ticks)?.checked_mul(TICK_NS)
 }
@@ -104,9 +106,10 @@ mod tests {
         }
     }
 
-    /// Scenario: the finalizer thread uses a whole CPU, waits, is in another round, and exits, next to another thread;
-    /// the same with a kernel that counts only units of 10 ms.
-    /// Guarantee: the share is that of the finalizer thread between two readings of one round; otherwise it is unknown.
+    /// Scenario: the finalizer thread, next to another thread, uses a whole CPU, waits, is in another round, and exits.
+    /// The kernel counts nanoseconds, or units of 10 ms.
+    /// Guarantee: the share of the finalizer thread between two readings of one round is returned. In all other cases,
+    /// the share is unknown.
     #[test]
     fn share_is_computed_within_round() {
         let folder = tempfile::tempdir().unwrap();
@@ -133,6 +136,6 @@ mod tests {
         }
         std::fs::remove_dir_all(tasks.join("7")).unwrap();
         assert_eq!(cpus.read_at(tasks, RUN, Moment::from_ns(12), began), None);
-        assert_eq!(of_stat("no name 1 2 3"), None);
+        assert_eq!(parse_cpu_time("no name 1 2 3"), None);
     }
 }

@@ -32,8 +32,8 @@
 //!
 //! # Cost
 //!
-//! A process with one thread, and a second descriptor in gcwatch for each session. See docs/reliability.md for the
-//! memory.
+//! The guard costs a process with one thread, and a second descriptor in gcwatch for each session. See
+//! docs/reliability.md for the memory.
 //!
 //! # Limits
 //!
@@ -49,13 +49,13 @@ use std::os::fd::BorrowedFd;
 use std::sync::Arc;
 use std::time::Duration;
 
-use dotnet_diagnostics::Held;
+use dotnet_diagnostics::GuardedStream;
 
 pub use self::held::Counts;
 use self::held::{HeldStream, Shared};
 
 /// Interval between beats of the reading thread.
-pub const BEAT_EVERY: Duration = Duration::from_secs(1);
+pub const HEARTBEAT_INTERVAL: Duration = Duration::from_secs(1);
 
 /// Number of seconds without a beat after which the guard closes all streams. Including the second by which the guard
 /// itself can be late and the rest of an exit, no process waits longer than 10 s.
@@ -68,8 +68,8 @@ pub struct Guard {
 }
 
 impl Guard {
-    /// Starts a guard, and a thread that replaces it whenever it exits. A guard that cannot be started is logged and
-    /// retried.
+    /// Starts a guard, and a thread that replaces it whenever it exits. If a guard cannot be started, a warning is
+    /// logged and the start is retried.
     ///
     /// # Errors
     ///
@@ -92,7 +92,7 @@ impl Guard {
 }
 
 impl dotnet_diagnostics::Guard for Guard {
-    fn hold(&self, stream: BorrowedFd<'_>) -> Box<dyn Held> {
+    fn hold(&self, stream: BorrowedFd<'_>) -> Box<dyn GuardedStream> {
         Box::new(HeldStream::new(&self.shared, stream))
     }
 }

@@ -1,27 +1,35 @@
-//! Whether a process's memory stands at the limit of its heap, as far as that can be known from outside: then its first
-//! session could end it (see `attempt`).
+//! Determines, without a request to the runtime, whether the memory of a process is at the limit of its heap. The first
+//! session can crash such a process (see `attempt`).
 //!
-//! The limit is, the first that is set: `GCHeapHardLimit` in the environment (`DOTNET_`, `COMPlus_`; hexadecimal),
-//! `System.GC.HeapHardLimit` in its `runtimeconfig.json`; the same with `Percent`, of the container's memory limit or
-//! else the machine's memory; three quarters of the container's memory limit, which is what .NET takes by itself.
-//! Sources: `gcconfig.h` and `gc.cpp` (`compute_hard_limit`) of the runtime. Limits of single object heaps
-//! (`GCHeapHardLimitSOH` and its like) are not compared.
+//! The limit is the first of these settings:
 //!
-//! NativeAOT knows neither `COMPlus_` nor the file, whose settings its compiler put into the program. Until 10 a number
-//! that begins with `0x` is none for it, and no limit is in force (seen on 9.0.22: 745 MB with
-//! `DOTNET_GCHeapHardLimit=0x6000000`, 89 with `6000000`); 11 takes both.
+//! 1. `GCHeapHardLimit` in the environment (prefix `DOTNET_` or `COMPlus_`; hexadecimal)
+//! 2. `System.GC.HeapHardLimit` in the `runtimeconfig.json`
+//! 3. Either name with `Percent` appended, as a share of the container's memory limit, or of the machine's memory if
+//!    the container has no limit
+//! 4. Three quarters of the container's memory limit, but at least 20 MiB, which is the default of .NET
 //!
-//! All of this is a guess, which the runtime's own word refutes where there is one (`settings`): see
-//! `run::Run::heap_limit`.
+//! Sources: `gcconfig.h` and `gc.cpp` (`compute_hard_limit`) of the runtime. If an individual object heap has its own
+//! limit (such as `GCHeapHardLimitSOH`), the limit is unknown.
 //!
-//! What is compared is the lesser of two figures that are never below what the collector has committed and used. The
-//! process's anonymous memory, which has everything else of the process too. And what is writable of the range that the
-//! collector reserved, which is larger than the limit: parts of it are made writable as they are needed; on .NET 10 its
-//! tables lie beside it (seen: 119 MiB at a limit of 96, with 98 MiB of anonymous memory).
+//! NativeAOT supports neither `COMPlus_` nor the file: the compiler copies the settings of the file into the program.
+//! Before version 11, NativeAOT ignores numbers that start with `0x`, so such a setting has no effect. Observed on
+//! 9.0.22: a heap of 745 MB with `DOTNET_GCHeapHardLimit=0x6000000`, and of 89 MB with `6000000`. Version 11 accepts
+//! both forms.
 //!
-//! What is unknown keeps no process from being attached to.
+//! The result is an estimate. A limit that the runtime reports (`settings`) replaces it: see `run::Run::heap_limit`.
 //!
-//! The limit is also what rules compare a heap with, whatever its runtime's version ([`MemoryReader`]).
+//! The limit is compared with the lower of two figures, each of which is at least the memory that the collector has
+//! committed and used. The first figure is the anonymous memory of the process, which includes memory outside the
+//! collector. The second figure is the writable part of the range that the collector reserved. The range is larger than
+//! the limit, and the collector makes parts of it writable when it needs them. On .NET 10, the tables of the collector
+//! are outside the range. Anonymous mappings that are adjacent to the range, such as the stacks of threads, count as
+//! part of the range. Observed on .NET 10 with a limit of 96 MiB: 119 MiB are writable, including three stacks of
+//! 8 MiB, and the process has 98 MiB of anonymous memory.
+//!
+//! If a value is unknown, gcwatch attaches without waiting.
+//!
+//! [`MemoryReader`] provides the same limit to rules, for every version of the runtime.
 
 mod memory;
 mod read;
@@ -31,39 +39,41 @@ pub use read::{CollectorSettings, at_limit, collector_settings};
 
 use serde_json::Value;
 
-/// From this share of the limit on, in percent, the first session waits.
+/// Minimum memory usage at which the first session waits, in percent of the limit.
 const FULL_PERCENT: u64 = 95;
-/// The limit that .NET takes by itself in a container, and its least value.
+/// Default heap limit of .NET in a container, in percent of the container's memory limit.
 const DEFAULT_PERCENT: u64 = 75;
-const LEAST_DEFAULT: u64 = 20 << 20;
+/// Minimum of the default heap limit, in bytes.
+const MIN_DEFAULT: u64 = 20 << 20;
 
 /// The limit of a heap.
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct Limit {
     bytes: u64,
-    /// What sets it, as people know it.
+    /// Name of the setting, for display.
     source: String,
 }
 
-/// How a runtime takes its settings.
+/// The forms of settings that a runtime accepts.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-enum Takes {
-    /// Both prefixes of variables, numbers with `0x` and without, and the file.
+enum SettingSyntax {
+    /// Variables with both prefixes, numbers with and without `0x`, and the file.
     #[default]
     CoreClr,
-    /// One prefix, and no file.
+    /// Variables with the prefix `DOTNET`, and no file.
     NativeAot {
-        /// Numbers with `0x`, too.
+        /// Whether numbers with `0x` are accepted.
         hex_prefix: bool,
     },
 }
 
-/// The first version of NativeAOT that takes numbers with `0x`.
+/// First version of NativeAOT that accepts numbers with `0x`.
 const NATIVE_AOT_TAKES_0X_SINCE: u32 = 11;
 
-impl Takes {
-    /// By the program and the first number of its runtime's version. Where that is not known, it may take them all.
-    fn of(native_aot: Option<bool>, major: Option<u32>) -> Self {
+impl SettingSyntax {
+    /// Returns the forms that the runtime of a program accepts. An unknown kind of runtime is treated as CoreCLR, and
+    /// an unknown version of NativeAOT as version 11.
+    fn for_runtime(native_aot: Option<bool>, major: Option<u32>) -> Self {
         match native_aot {
             Some(true) => Self::NativeAot {
                 hex_prefix: major.is_none_or(|major| major >= NATIVE_AOT_TAKES_0X_SINCE),
@@ -90,34 +100,36 @@ impl Takes {
     }
 }
 
-/// What the limit is made of.
+/// The environment and the file that can set the limit.
 struct Sources<'a> {
-    takes: Takes,
+    takes: SettingSyntax,
     variable: &'a dyn Fn(&str) -> Option<String>,
-    /// The text of its `runtimeconfig.json`.
+    /// Content of the `runtimeconfig.json`.
     runtime_config: Option<Value>,
 }
 
-/// What a process's environment and its `runtimeconfig.json` say. They stay as they are while it runs.
+/// The limits in the environment and the `runtimeconfig.json` of a process. The limits do not change while the process
+/// runs.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-struct Configured {
-    /// Whether its `runtimeconfig.json` was read. NativeAOT and single files have none.
+struct ConfiguredLimits {
+    /// Whether the `runtimeconfig.json` was read. NativeAOT programs and single-file programs do not have this file.
     has_file: bool,
-    /// Single object heaps have limits.
+    /// Whether an individual object heap (SOH, LOH or POH) has its own limit.
     single_heaps: bool,
-    /// `GCHeapHardLimit`, and what sets it.
+    /// Value of `GCHeapHardLimit` in bytes, and the name under which it is set.
     bytes: Option<(u64, String)>,
-    /// `GCHeapHardLimitPercent`, and what sets it.
+    /// Value of `GCHeapHardLimitPercent`, and the name under which it is set.
     percent: Option<(u64, String)>,
 }
 
-impl Configured {
-    /// Whether the whole configuration was read, and the limit is a share of the container's.
+impl ConfiguredLimits {
+    /// Returns whether the whole configuration was read and the limit is a share of the container's limit.
     fn follows_container(&self) -> bool {
         self.has_file && !self.single_heaps && self.bytes.is_none()
     }
 
-    /// The limit, by the container's memory limit and the machine's memory.
+    /// Returns the limit of the heap, or `None` if the heap has no limit or the limit is unknown. `container` is the
+    /// memory limit of the container, and `machine` is the memory of the machine, both in bytes.
     fn limit(&self, container: Option<u64>, machine: Option<u64>) -> Option<Limit> {
         if self.single_heaps {
             return None;
@@ -129,16 +141,16 @@ impl Configured {
             let bytes = part(container.or(machine)?, percent);
             return Some(Limit { bytes, source });
         }
-        let bytes = part(container?, DEFAULT_PERCENT).max(LEAST_DEFAULT);
+        let bytes = part(container?, DEFAULT_PERCENT).max(MIN_DEFAULT);
         let source = format!("{DEFAULT_PERCENT} % of its container's memory limit");
         Some(Limit { bytes, source })
     }
 }
 
 impl Sources<'_> {
-    fn configured(&self) -> Configured {
+    fn configured(&self) -> ConfiguredLimits {
         let of_single_heaps = ["SOH", "LOH", "POH", "SOHPercent", "LOHPercent", "POHPercent"];
-        Configured {
+        ConfiguredLimits {
             has_file: self.runtime_config.is_some(),
             single_heaps: of_single_heaps
                 .iter()
@@ -148,7 +160,8 @@ impl Sources<'_> {
         }
     }
 
-    /// A setting that is not zero, and what sets it.
+    /// Returns the value of a setting and the name under which it is set, or `None` if the value is missing, invalid or
+    /// 0.
     fn setting(&self, name: &str) -> Option<(u64, String)> {
         let of_environment = self.takes.prefixes().iter().find_map(|prefix| {
             let variable = format!("{prefix}_GC{name}");
@@ -156,7 +169,7 @@ impl Sources<'_> {
             Some((self.takes.number(&value)?, variable))
         });
         let of_file = || {
-            if self.takes != Takes::CoreClr {
+            if self.takes != SettingSyntax::CoreClr {
                 return None;
             }
             let key = format!("System.GC.{name}");
@@ -165,7 +178,8 @@ impl Sources<'_> {
                 .as_ref()?
                 .pointer("/runtimeOptions/configProperties")?;
             let value = properties.get(&key)?;
-            // The host passes numbers on as text; text is read like a variable's.
+            // The host passes every value to the runtime as text, so a string counts like a number. Unlike in
+            // variables, numbers are decimal.
             let number = match value {
                 Value::String(text) => text.trim().parse().ok()?,
                 number => number.as_u64()?,
@@ -180,12 +194,12 @@ fn part(whole: u64, percent: u64) -> u64 {
     u64::try_from(u128::from(whole) * u128::from(percent) / 100).unwrap_or(u64::MAX)
 }
 
-/// Whether so much of the limit is in use that the first session waits.
+/// Returns whether the used memory is close enough to the limit that the first session waits.
 fn is_full(used: u64, limit: u64) -> bool {
     used >= part(limit, FULL_PERCENT)
 }
 
-/// Why the first session waits, by what is used of which limit.
+/// Returns the reason why the first session waits, with the used memory and the limit.
 fn sentence(what: &str, used: u64, limit: u64, source: &str) -> String {
     let mb = |bytes: u64| bytes as f64 / f64::from(1 << 20);
     format!(
@@ -196,15 +210,16 @@ fn sentence(what: &str, used: u64, limit: u64, source: &str) -> String {
     )
 }
 
-/// The remedy.
+/// Remedy for a process whose first session waits.
 pub const REMEDY: &str = "gcwatch retries every minute; raise the limit, or start gcwatch before the process; \
-    targets.attach_at_heap_limit attaches all the same";
+    targets.attach_at_heap_limit attaches anyway";
 
-/// The reason, in one word.
+/// Reason why the first session waits, as a single word for records.
 pub const REASON: &str = "at-heap-limit";
 
-/// What is writable of the range that the collector reserved, by the process's `maps`: the largest among ranges of
-/// anonymous memory without gaps that are at least as large as the limit. `None`: there is no such range.
+/// Returns the number of writable bytes in the range that the collector reserved. `maps` is the content of the file
+/// `maps` of the process. Any sequence of adjacent anonymous mappings that is at least as large as the limit can be the
+/// range; the sequence with the most writable bytes counts. Returns `None` if there is no such sequence.
 fn committed(maps: &str, limit: u64) -> Option<u64> {
     let (mut found, mut start, mut end, mut writable) = (None::<u64>, 0, 0, 0);
     for line in maps.lines() {
@@ -224,7 +239,8 @@ fn committed(maps: &str, limit: u64) -> Option<u64> {
     found
 }
 
-/// Where a line's mapping begins and ends, and whether it is writable. `None`: it is of a file, or has a name.
+/// Parses a line of `maps`. Returns the start and the end of the mapping and whether the mapping is writable, or `None`
+/// if the mapping has a file or a name.
 fn anonymous_range(line: &str) -> Option<(u64, u64, bool)> {
     let mut fields = line.split_ascii_whitespace();
     let (from, to) = fields.next()?.split_once('-')?;
@@ -238,7 +254,7 @@ fn anonymous_range(line: &str) -> Option<(u64, u64, bool)> {
 mod tests {
     use super::*;
 
-    fn configured(takes: Takes, variables: &[(&str, &str)], config: &str) -> Configured {
+    fn configured(takes: SettingSyntax, variables: &[(&str, &str)], config: &str) -> ConfiguredLimits {
         let variable = |name: &str| {
             let found = variables.iter().find(|(known, _)| *known == name);
             found.map(|(_, value)| (*value).to_owned())
@@ -251,16 +267,16 @@ mod tests {
         sources.configured()
     }
 
-    /// Scenario: each way to set the limit, two at once, zeros and nonsense.
-    /// Guarantee: the runtime's own order; variables are hexadecimal, the file's numbers decimal; without a limit of
-    /// the container there is none by default.
+    /// Scenario: the limit is set in each possible way, in two ways at once, to zero and to invalid values.
+    /// Guarantee: the settings have the same precedence as in the runtime. Variables are hexadecimal, and numbers in
+    /// the file are decimal. Without a container limit, there is no default.
     #[test]
-    fn the_limit_is_the_runtimes() {
+    fn settings_apply_in_order_of_runtime() {
         let config = |key: &str, value: &str| {
             format!(r#"{{"runtimeOptions": {{"configProperties": {{"System.GC.{key}": {value}}}}}}}"#)
         };
         let bytes = |variables: &[(&str, &str)], config: &str, container| {
-            let limit = configured(Takes::CoreClr, variables, config).limit(container, Some(1000 << 20));
+            let limit = configured(SettingSyntax::CoreClr, variables, config).limit(container, Some(1000 << 20));
             limit.map(|limit| limit.bytes >> 20)
         };
         let mib = |n: u64| Some(n << 20);
@@ -283,19 +299,19 @@ mod tests {
         );
         assert_eq!(bytes(&[("DOTNET_GCHeapHardLimit", "much")], "", None), None);
         assert_eq!(bytes(&[("DOTNET_GCHeapHardLimitLOH", "6000000")], "", mib(200)), None);
-        let limit = configured(Takes::CoreClr, &both, "").limit(None, None).unwrap();
+        let limit = configured(SettingSyntax::CoreClr, &both, "").limit(None, None).unwrap();
         assert_eq!(limit.source, "DOTNET_GCHeapHardLimit");
     }
 
-    /// Scenario: the variable with `0x` and without, with the old prefix, and a file beside the program; of NativeAOT 10,
-    /// 11 and of an unknown version.
-    /// Guarantee: until 10 a number with `0x` sets nothing and the container's part counts; the old prefix and the file
-    /// set nothing on any.
+    /// Scenario: the limit of a program on NativeAOT 10, 11 and an unknown version is set in a variable, with `0x`,
+    /// without `0x` and with the prefix `COMPlus_`. The program has a `runtimeconfig.json` that also sets a limit.
+    /// Guarantee: before version 11, a number with `0x` sets no limit, so the default share of the container's limit
+    /// applies. In every version, `COMPlus_` and the file set no limit.
     #[test]
-    fn native_aot_takes_less() {
+    fn native_aot_supports_fewer_settings() {
         let config = r#"{"runtimeOptions": {"configProperties": {"System.GC.HeapHardLimit": 104857600}}}"#;
         let mib = |major: Option<u32>, name: &str, value: &str| {
-            let configured = configured(Takes::of(Some(true), major), &[(name, value)], config);
+            let configured = configured(SettingSyntax::for_runtime(Some(true), major), &[(name, value)], config);
             let limit = configured.limit(Some(200 << 20), None);
             limit.map(|limit| limit.bytes >> 20)
         };
@@ -308,11 +324,12 @@ mod tests {
         assert_eq!(mib(Some(11), "COMPlus_GCHeapHardLimit", "6000000"), Some(150));
     }
 
-    /// Scenario: a process's maps with the collector's range, in parts of all rights, among files, stacks and small
-    /// ranges; the range ends at a gap.
-    /// Guarantee: only what is writable of the large range counts; without one it is unknown.
+    /// Scenario: the maps of a process contain the collector's range, which has writable and inaccessible parts and
+    /// ends at a gap, and also files, a stack and small ranges.
+    /// Guarantee: only the writable parts of the large range count. Without a range of the size of the limit, the
+    /// result is unknown.
     #[test]
-    fn what_the_collector_committed_is_found() {
+    fn committed_memory_is_found_in_maps() {
         let maps = "\
             1000-5000 rw-p 00000000 00:00 0\n\
             100000000-100400000 rw-p 00000000 00:00 0 \n\
@@ -328,10 +345,10 @@ mod tests {
         assert_eq!(committed("nonsense\n", 1), None);
     }
 
-    /// Scenario: shares around the bound, and the sentence of a heap at its limit.
-    /// Guarantee: 95 % is full, and the sentence has both figures and where the limit comes from.
+    /// Scenario: the memory is just below and at 95 % of its limit; the reason is formatted for a heap at its limit.
+    /// Guarantee: 95 % counts as full; the reason contains the used memory, the limit and the name of the setting.
     #[test]
-    fn memory_is_compared_with_the_limit() {
+    fn memory_is_compared_with_limit() {
         assert!(is_full(95, 100) && !is_full(94, 100));
         let text = sentence("its heap", 94 << 20, 96 << 20, "DOTNET_GCHeapHardLimit");
         assert!(text.contains("94 of 96 MiB, DOTNET_GCHeapHardLimit"), "{text}");

@@ -9,8 +9,8 @@ use tokio::time::Instant;
 
 use crate::requests::Batch;
 
-/// Maximum number of waiting outcomes, for a process that collects 500 times per second. Beyond it, the oldest outcomes
-/// are released early.
+/// Maximum number of waiting outcomes, sufficient for a process that collects 500 times per second. If more outcomes
+/// wait, the oldest outcomes are released early.
 const MAX_HELD: usize = 1_024;
 /// Memory of an outcome, with its parts on the heap (measured: 1.4 KB).
 const OUTCOME_BYTES: usize = 1_400;
@@ -21,7 +21,7 @@ pub(crate) struct HeldBack {
     wait: Duration,
     outcomes: VecDeque<(Instant, Outcome)>,
     impacts: Impacts,
-    /// Tick since which every request has been observed.
+    /// Tick since which every request has been observed; `None` if unknown.
     since_ticks: Option<i64>,
 }
 
@@ -51,13 +51,14 @@ impl HeldBack {
         self.outcomes.len() * OUTCOME_BYTES
     }
 
-    /// Returns the time at which the next outcome is released.
+    /// Returns the time at which the next outcome is released, or `None` if no outcome waits.
     pub(crate) fn next(&self) -> Option<Instant> {
         self.outcomes.front().map(|(at, _)| *at)
     }
 
-    /// Returns the next outcome if its time has come, with its impact on requests. If `now` is `None`, the time is
-    /// ignored. `sync_ticks` belongs to the stream of the outcomes.
+    /// Returns the next outcome with its impact on requests, or `None` if no outcome waits or the next outcome is not
+    /// due yet. If `now` is `None`, every outcome is due. `sync_ticks` is the tick of the sync point in the stream of
+    /// the outcomes.
     pub(crate) fn pop(&mut self, now: Option<Instant>, sync_ticks: i64) -> Option<Outcome> {
         let is_over = self.outcomes.len() > MAX_HELD;
         let (at, _) = self.outcomes.front()?;

@@ -4,7 +4,7 @@ use std::fs::File;
 use std::sync::LazyLock;
 
 use base::time::Moment;
-use gc_rules::field::HostFacts;
+use rule_engine::field::HostFacts;
 use rustix::time::{ClockId, Timespec, clock_gettime};
 
 use crate::clock::Clocks;
@@ -39,7 +39,7 @@ fn commitment(meminfo: &str) -> (Option<u64>, Option<u64>) {
     (bytes("Committed_AS:"), bytes("CommitLimit:"))
 }
 
-/// Returns the number of CPUs in a kernel list such as `0-3,8`.
+/// Returns the number of CPUs in a kernel list such as `0-3,8`, or `None` if the list is invalid.
 fn online(list: &str) -> Option<u64> {
     let each = list.trim().split(',').map(|range| {
         let (first, last) = range.split_once('-').unwrap_or((range, range));
@@ -88,7 +88,8 @@ impl Host {
     }
 }
 
-/// Returns the name of the node on which this pod runs, as set by the manifests.
+/// Returns the name of the node on which this pod runs, as set by the manifests. Returns `None` if the variable is not
+/// set, as outside Kubernetes.
 fn node_name() -> Option<String> {
     let name = std::env::var("NODE_NAME").ok()?;
     Some(bounded(name.trim())).filter(|name| !name.is_empty())
@@ -96,10 +97,10 @@ fn node_name() -> Option<String> {
 
 /// Maximum time between two readings of one clock with a reading of the other clock in between. More means that the
 /// thread had no CPU.
-const AT_ONCE_NS: i128 = 1_000_000;
+const MAX_READING_GAP_NS: i128 = 1_000_000;
 
-/// Offset of the wall clock from CLOCK_MONOTONIC when gcwatch started. [`Moment`]s started as Unix time, so that
-/// ten-second slots of a history match those of the wall clock, unless it is set.
+/// Offset of the wall clock from CLOCK_MONOTONIC when gcwatch started. A [`Moment`] equals the Unix time until the wall
+/// clock is set, so that the ten-second slots of a history match the wall clock.
 static ORIGIN_NS: LazyLock<i128> =
     LazyLock::new(|| nanoseconds(clock_gettime(ClockId::Realtime)) - nanoseconds(clock_gettime(ClockId::Monotonic)));
 
@@ -124,7 +125,7 @@ pub fn clocks() -> Clocks {
         let unix_ns = nanoseconds(clock_gettime(ClockId::Realtime));
         let after = nanoseconds(clock_gettime(ClockId::Monotonic));
         read += 1;
-        if after - before <= AT_ONCE_NS || read == 5 {
+        if after - before <= MAX_READING_GAP_NS || read == 5 {
             return Clocks {
                 monotonic_ns: (before + after) / 2,
                 unix_ns,
@@ -142,9 +143,10 @@ fn nanoseconds(time: Timespec) -> i128 {
 mod tests {
     use super::*;
 
-    /// Scenario: CPU lists of hosts with one CPU, with several, and with gaps are parsed, and invalid texts; then this
-    /// host is read.
-    /// Guarantee: CPUs are counted, invalid lists are unknown, and this host has a load and CPUs.
+    /// Scenario: the CPU lists of hosts with one CPU, with several CPUs and with gaps are parsed, and invalid lists;
+    /// then this host is read.
+    /// Guarantee: CPUs are counted, the number for an invalid list is unknown, and this host has a load and CPUs. The
+    /// committed memory of this host is known exactly if its limit is known.
     #[test]
     fn cpus_are_counted() {
         assert_eq!(["0\n", "0-3\n", "0-1,4,6-7\n"].map(online), [Some(1), Some(4), Some(5)]);
@@ -157,7 +159,7 @@ mod tests {
         assert_eq!(host.committed_as.is_some(), host.commit_limit.is_some());
     }
 
-    /// Scenario: `meminfo` with and without the figures of the commit limit.
+    /// Scenario: `meminfo` is parsed with and without the figures of the commit limit.
     /// Guarantee: committed memory and its limit are in bytes, or unknown.
     #[test]
     fn commit_limit_is_read() {

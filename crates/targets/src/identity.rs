@@ -1,9 +1,10 @@
 //! Identity of a run, in the attributes of OpenTelemetry's semantic conventions (1.44). Pure.
 //!
 //! `OTEL_SERVICE_NAME` and `OTEL_RESOURCE_ATTRIBUTES` of the target name the service, so that its collections appear
-//! next to its own traces. They do not override what gcwatch observes itself ([`OBSERVED`]), because an environment is
-//! copied to child processes and between hosts. `telemetry.*` is not taken from the environment: it names the producer
-//! of the data, which is gcwatch. The command line is not exported because it can contain secrets.
+//! next to its own traces. The variables do not override attributes that gcwatch observes itself ([`OBSERVED`]),
+//! because an environment is copied to child processes and between hosts. `telemetry.*` is not taken from the
+//! environment, because it names the producer of the data, which is gcwatch. The command line is not exported because
+//! it can contain secrets.
 
 mod own_attributes;
 mod resource;
@@ -52,7 +53,8 @@ pub(crate) fn sketch(process: &Process, service: Option<String>) -> Identity {
     }
 }
 
-/// Returns the service name in the environment of a process.
+/// Returns the service name in the environment of a process, or `None` if the environment sets no name or is
+/// unreadable.
 pub(crate) fn service_of(facts: &Facts) -> Option<String> {
     let attributes = || own_attributes(&facts.variable("OTEL_RESOURCE_ATTRIBUTES")?).ok();
     let by_attributes = || {
@@ -63,7 +65,8 @@ pub(crate) fn service_of(facts: &Facts) -> Option<String> {
     name.or_else(by_attributes).map(|name| bounded(&name))
 }
 
-/// Like [`sketch`], but with the container, which helps to find a process that cannot be queried.
+/// Like [`sketch`], but with the container, the pod and the tenant, which help to find a process that cannot be
+/// queried.
 pub(crate) fn placed(process: &Process, facts: &Facts) -> Identity {
     let sketch = sketch(process, service_of(facts));
     let mut resource = Resource(sketch.resource);
@@ -81,16 +84,17 @@ pub(crate) fn placed(process: &Process, facts: &Facts) -> Identity {
 }
 
 /// Returns the display name of a process, as used everywhere: the service name in its environment, or its entry
-/// assembly if there is none. `info` is the answer of the runtime.
+/// assembly if the environment sets no service name. `info` is the answer of the runtime.
 ///
 /// Blocks the calling thread.
 pub fn name_of(process: &Process, info: Option<&ProcessInfo>) -> String {
-    let (identity, _bad_attributes) = identity(process, &Facts::of(process), info, &Host::read());
+    let (identity, _bad_attributes) = identity(process, &Facts::for_process(process), info, &Host::read());
     identity.one_name()
 }
 
 /// Returns the identity of a process. `info` is the answer of the runtime; `None` for .NET Core 3, which has no such
-/// answer. The second value is the error in `OTEL_RESOURCE_ATTRIBUTES`, in which case the variable is ignored.
+/// answer. The second returned value is the error in `OTEL_RESOURCE_ATTRIBUTES`, or `None` if the variable is valid or
+/// not set. An invalid variable is ignored.
 pub(crate) fn identity(
     process: &Process,
     facts: &Facts,
@@ -196,8 +200,8 @@ fn short_name(name: &str) -> &str {
         .unwrap_or(name)
 }
 
-/// Returns the entry assembly, or the program on the command line if there is none. A custom host names itself as the
-/// entry assembly; in that case, the program is the assembly on its command line.
+/// Returns the entry assembly, or the program on the command line if the entry assembly is unknown. A custom host names
+/// itself as the entry assembly; in that case, the program is the assembly on its command line.
 fn program_name(entry_assembly: Option<String>, of_command_line: &str, facts: &Facts) -> String {
     let is_host = |assembly: &String| of_command_line.ends_with(".dll") && facts.program().as_deref() == Some(assembly);
     let assembly = entry_assembly.filter(|assembly| !is_host(assembly));
@@ -214,7 +218,7 @@ const VERBS: [&str; 14] = [
     "vstest", "watch",
 ];
 
-/// Returns the SDK command on a command line.
+/// Returns the SDK command on a command line, or `None` if the first argument is not in [`VERBS`].
 fn verb(command_line: &str) -> Option<&'static str> {
     let word = command_line.split(' ').nth(1)?;
     VERBS.into_iter().find(|verb| *verb == word)

@@ -10,7 +10,7 @@ use rustix::fs::inotify::{self, CreateFlags, Event, Reader, WatchFlags};
 use rustix::io::Errno;
 use tokio::io::unix::AsyncFd;
 
-/// The kernel's event queue. Directories can be added on any thread, because their file systems may not respond.
+/// The kernel's event queue. Directories can be added on any thread, because their file systems can fail to respond.
 #[derive(Debug, Clone)]
 pub struct Inotify(Arc<OwnedFd>);
 
@@ -28,7 +28,7 @@ impl Inotify {
         Ok(inotify::add_watch(&*self.0, directory, what | WatchFlags::ONLYDIR)?)
     }
 
-    /// Stops watching a directory. The watch may already be deleted.
+    /// Stops watching a directory. The kernel can have deleted the watch already.
     pub(crate) fn remove(&self, watch: i32) {
         let _gone = inotify::remove_watch(&*self.0, watch);
     }

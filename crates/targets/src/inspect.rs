@@ -6,22 +6,24 @@ use dotnet_diagnostics::discovery::{Process, Scan, SocketName};
 
 use crate::facts::Facts;
 use crate::heap_limit::at_limit;
-use crate::lease::{Lease, Leases, NoLease};
+use crate::lease::{Lease, LeaseError, Leases};
 use crate::look::NamedSockets;
 
 /// Facts about a process at the time of attaching.
 #[derive(Debug)]
-pub(crate) struct Inspected {
+pub(crate) struct Inspection {
     pub(crate) process: Process,
     pub(crate) facts: Facts,
-    pub(crate) lease: Result<Lease, NoLease>,
-    /// Reason why the first session waits; `None` if it does not.
+    pub(crate) lease: Result<Lease, LeaseError>,
+    /// Reason why the first session must wait; `None` if the session can start now.
     pub(crate) at_limit: Option<String>,
 }
 
-/// Inspects the current state of a process, and takes the lease unless it is `held`. `visible` is whether the process
-/// is visible in gcwatch's `/proc`; if not, only its socket is known. `named` are the sockets at the configured paths.
-/// `first` is whether its session would be the first one, which waits while memory is at a limit.
+/// Inspects the current state of a process, and takes the lease unless the caller passes it as `held`.
+///
+/// * `visible`: whether the process is visible in gcwatch's `/proc`. Otherwise, only its socket is known.
+/// * `named`: the sockets at the configured paths.
+/// * `first`: whether to check that memory is not at a limit, because the next session is the first session of the run.
 ///
 /// Blocks the calling thread.
 pub(crate) fn inspect(
@@ -31,7 +33,7 @@ pub(crate) fn inspect(
     leases: &Leases,
     named: &NamedSockets,
     first: bool,
-) -> Result<Inspected, Error> {
+) -> Result<Inspection, Error> {
     let named = named.iter().cloned();
     let scan = Scan::host().with_socket_directories([]).with_found_sockets(named);
     let process = if visible {
@@ -43,15 +45,15 @@ pub(crate) fn inspect(
         };
         scan.inspect_named(name).ok_or(Error::NoProcess { pid: key.pid })?
     };
-    let facts = Facts::of(&process);
+    let facts = Facts::for_process(&process);
     let lease = if process.start_time == key.start_time {
         held.map_or_else(|| leases.take(key, process.uid), Ok)
     } else {
-        // The pid belongs to another process by now, so no lease is taken.
-        Err(NoLease::Held { holder: String::new() })
+        // The pid now belongs to another process, so the lease is not taken.
+        Err(LeaseError::Held { holder: String::new() })
     };
     let at_limit = if first { at_limit(&process, &facts) } else { None };
-    Ok(Inspected {
+    Ok(Inspection {
         process,
         facts,
         lease,

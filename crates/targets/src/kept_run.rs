@@ -3,7 +3,7 @@
 use dotnet_diagnostics::Error;
 use tokio::sync::oneshot;
 
-use crate::inspect::Inspected;
+use crate::inspect::Inspection;
 use crate::lease::Lease;
 use crate::sink::{RunSink, Sink};
 use processes::text::bounded;
@@ -14,18 +14,19 @@ use processes::{Identity, RunState};
 pub(crate) struct KeptRun<T> {
     /// Receiver of the run's data; `None` before the first attach.
     pub(crate) sink: Option<T>,
-    /// Lease of the run. No other gcwatch instance reads the run while it is held.
+    /// Lease of the run. No other gcwatch instance reads the run while the lease is held.
     pub(crate) lease: Option<Lease>,
-    /// Whether a session has started before. Another session then cannot end the process for lack of memory.
+    /// Whether a session has started before. If so, another session cannot end the process for lack of memory.
     pub(crate) had_session: bool,
     /// Whether the settings were read or cannot be read.
     pub(crate) settings_read: bool,
     /// Whether a stream over its memory limit was logged.
     pub(crate) memory_reported: bool,
-    /// State that was logged last. Each state is logged once.
+    /// State that was logged last. A state is logged only if it differs from this state.
     pub(crate) reported: Option<RunState>,
-    /// An inspection that has not returned. Its files block, and another inspection would block another thread.
-    pub(crate) looking: Option<oneshot::Receiver<Result<Inspected, Error>>>,
+    /// An inspection that has not returned, because the files of the process block. Another inspection would block
+    /// another thread.
+    pub(crate) looking: Option<oneshot::Receiver<Result<Inspection, Error>>>,
 }
 
 impl<T> Default for KeptRun<T> {
@@ -43,7 +44,7 @@ impl<T> Default for KeptRun<T> {
 }
 
 impl<T: RunSink> KeptRun<T> {
-    /// Reports the state of a run to the sink, and logs it if it differs from the last one.
+    /// Reports the state of a run to the sink, and logs the state if it differs from the last logged state.
     pub(crate) fn report<S: Sink<Run = T>>(&mut self, sink: &S, identity: &Identity, state: RunState) {
         match &mut self.sink {
             Some(run) => run.state(state.clone()),

@@ -4,23 +4,25 @@
 //! the holder exits, even if it is killed. The file contains the name of its holder, and the holder deletes the file. A
 //! lease file without a lock is not held.
 //!
-//! Any process that can open a file can lock it, so lease files have mode 0600. Other users can see in `/proc/locks`
-//! that a file is locked, and by which process. A lock is ignored if its process has exited (another process can still
-//! hold the descriptor), or if it belongs to a user whose locks do not count in the folder. In that case the file is
-//! recreated.
+//! Any process that can open a file can lock it, so lease files have mode 0600. Other users see in `/proc/locks`
+//! whether a file is locked, and by which process. A lock is ignored if its process has exited (another process can
+//! still hold the descriptor), or if it belongs to a user whose locks do not count in the folder. In that case the file
+//! is recreated.
 //!
 //! # Folders
 //!
 //! Lease files must be in a folder that all instances can see. An instance that runs as root uses the configured folder
-//! (`/run/gcwatch`). Other users cannot write there. They read only their own processes, so they use a folder of that
-//! user: `/run/user/UID/gcwatch`, or `/tmp/gcwatch-UID` if `/run/user/UID` does not exist. To prevent root and a user
-//! from both reading a process, every instance checks all three folders, with the UID of the *process*, before and
-//! after it takes its own lease. If two leases are taken at the same time, the one in the later folder is released.
+//! (`/run/gcwatch`). Other users cannot write there. Instances of other users read only their own processes, so they
+//! use a folder of their user: `/run/user/UID/gcwatch`, or `/tmp/gcwatch-UID` if `/run/user/UID` does not exist. To
+//! prevent root and a user from both reading a process, every instance uses the three folders for the UID of the
+//! *process*. An instance checks all three folders before it takes its lease, and the folders before its own again
+//! afterwards. If two instances take leases in different folders at the same time, the lease in the later folder is
+//! therefore released.
 //!
-//! A folder is accepted if it is a real directory that belongs to root, to the user of gcwatch or to the user of the
-//! process, and if no other user can write to it. The configured folder can belong to any user if only root can have
+//! A folder is accepted if it is a real directory and no other users can write to it. It must belong to root, to the
+//! user of gcwatch or to the user of the process. The configured folder can belong to any user if only root can have
 //! created it, as for a service with a dedicated user. A user can therefore keep gcwatch away from their own processes,
-//! but not from those of other users.
+//! but not from processes of other users.
 //!
 //! An abstract socket as the lock would need no folder. However, abstract sockets are local to a network namespace,
 //! which differs between containers, and any user could bind one.
@@ -57,7 +59,7 @@ pub struct Leases {
     own_uid: u32,
 }
 
-/// A lease held by this process. Dropping it deletes the file and releases the lock.
+/// A lease held by this process. Dropping the lease deletes the file and releases the lock.
 #[derive(Debug)]
 pub struct Lease {
     path: PathBuf,
@@ -66,14 +68,14 @@ pub struct Lease {
 
 /// Error returned if a lease cannot be acquired.
 #[derive(Debug, thiserror::Error)]
-pub enum NoLease {
+pub enum LeaseError {
     /// Another gcwatch instance holds the lease.
     #[error("the process is already read by {holder}")]
     Held {
         /// Program, version and pid of the holder.
         holder: String,
     },
-    /// None of the folders can be used, so two instances could read the same process.
+    /// None of the folders can be used, so two instances can read the same process.
     #[error("cannot create a lease in {folders}: {problem}")]
     NoFolder {
         /// The folders that were tried, separated by commas.
@@ -106,19 +108,20 @@ impl Leases {
     /// Acquires the lease of a run. `uid` is the user of the process.
     ///
     /// Blocks the calling thread.
-    pub(crate) fn take(&self, key: RunKey, uid: Option<u32>) -> Result<Lease, NoLease> {
+    pub(crate) fn take(&self, key: RunKey, uid: Option<u32>) -> Result<Lease, LeaseError> {
         self.take_named(&file_name(key), uid, "")
     }
 
     /// Acquires the burst lease of this host for process `pid` (crate `evidence`). `uid` is the user of the process.
     ///
     /// Blocks the calling thread.
-    pub fn take_burst(&self, pid: u32, uid: Option<u32>) -> Result<Lease, NoLease> {
+    pub fn take_burst(&self, pid: u32, uid: Option<u32>) -> Result<Lease, LeaseError> {
         self.take_named(BURST_FILE, uid, &format!("{BURST_OF}{pid}"))
     }
 
-    /// Returns the process of a burst whose gcwatch instance was killed before it released the burst lease, and deletes
-    /// the lease file. Checks the configured folder and the folders of the current user.
+    /// Returns the process of a burst whose gcwatch instance was killed before it released the burst lease, or `None`
+    /// if there is no such burst. Deletes the lease file of this burst. Checks the configured folder and the folders of
+    /// the current user.
     ///
     /// Blocks the calling thread.
     pub(crate) fn abandoned_burst(&self) -> Option<u32> {
@@ -131,7 +134,7 @@ impl Leases {
             file.take(MAX_HOLDER_BYTES).read_to_string(&mut text).ok()?;
             let pid = text.trim().split_once(BURST_OF)?.1.parse().ok()?;
             match lock_there(&path) {
-                // The file no longer exists: it had a lock that does not count.
+                // The file does not exist any longer, because its lock did not count and the file was deleted.
                 Ok(Some(_)) | Err(Errno::NOENT) => Some(pid),
                 // The lease is held: the burst is still running.
                 Ok(None) | Err(_) => None,
@@ -139,13 +142,13 @@ impl Leases {
         })
     }
 
-    fn take_named(&self, name: &str, uid: Option<u32>, what: &str) -> Result<Lease, NoLease> {
+    fn take_named(&self, name: &str, uid: Option<u32>, what: &str) -> Result<Lease, LeaseError> {
         let uid = uid.unwrap_or(self.own_uid);
         let folders = self.folders(uid);
         let trusted = |folder: &Path| self.trusted(folder, uid);
         let holder = |folder: &PathBuf| holder(&folder.join(name), &trusted(folder).ok()?);
         if let Some(holder) = folders.iter().find_map(holder) {
-            return Err(NoLease::Held { holder });
+            return Err(LeaseError::Held { holder });
         }
         let mut problem = String::new();
         for (place, folder) in folders.iter().enumerate() {
@@ -162,20 +165,20 @@ impl Leases {
                 Ok(Some(lease)) => {
                     let before = folders.get(..place).unwrap_or_default();
                     return match before.iter().find_map(holder) {
-                        Some(holder) => Err(NoLease::Held { holder }),
+                        Some(holder) => Err(LeaseError::Held { holder }),
                         None => Ok(lease),
                     };
                 }
                 Ok(None) => {
                     let holder = holder(folder).unwrap_or_else(|| "another gcwatch".to_owned());
-                    return Err(NoLease::Held { holder });
+                    return Err(LeaseError::Held { holder });
                 }
                 Err(errno) if problem.is_empty() => problem = std::io::Error::from(errno).to_string(),
                 Err(_) => {}
             }
         }
         let folders: Vec<_> = folders.iter().map(|folder| folder.display().to_string()).collect();
-        Err(NoLease::NoFolder {
+        Err(LeaseError::NoFolder {
             folders: folders.join(", "),
             problem,
         })
@@ -246,8 +249,8 @@ impl Leases {
 
 impl Drop for Lease {
     fn drop(&mut self) {
-        // Delete the file while it is locked: a process that opened it earlier then sees that the path names another
-        // file.
+        // Delete the file while it is locked. A process that opened the file earlier then detects that the path no
+        // longer names this file.
         if is_at(&self.file, &self.path) {
             let _already_gone = std::fs::remove_file(&self.path);
         }
@@ -273,8 +276,8 @@ fn is_trusted(folder: &Path, owners: &[u32]) -> Result<(), String> {
     Ok(())
 }
 
-/// Returns the owner of a folder that only root can have created or given to that owner, because only root can write to
-/// its parent.
+/// Returns the owner of a folder, or `None` if any user other than root can write to its parent. Only root can have
+/// created the folder or given it to its owner.
 fn given_by_root(folder: &Path) -> Option<u32> {
     is_trusted(folder.parent()?, &[0]).ok()?;
     Some(std::fs::symlink_metadata(folder).ok()?.uid())
@@ -329,8 +332,8 @@ fn is_locked(path: &Path) -> bool {
     !lockers(path).is_empty()
 }
 
-/// Returns whether all lock owners are visible and none of them counts: they have exited, or belong to other users. A
-/// lock from another pid namespace is not visible and counts.
+/// Returns whether lock owners are visible and none of them counts, because they have exited or belong to other users.
+/// A lock from another pid namespace is not visible and counts.
 fn is_lock_of_others(path: &Path, owners: &[u32]) -> bool {
     // The kernel returns the list in chunks. A lock can be missing if the list changes between two chunks.
     let mut read = (0..3).map(|_| lockers(path));
@@ -339,7 +342,7 @@ fn is_lock_of_others(path: &Path, owners: &[u32]) -> bool {
     !lockers.is_empty() && !lockers.iter().any(counts)
 }
 
-/// Locks a file if it exists.
+/// Locks a file if it exists. Returns `None` if another process holds a lock that counts.
 fn lock_there(path: &Path) -> Result<Option<Lease>, Errno> {
     let own = rustix::process::geteuid().as_raw();
     lock(path, OFlags::empty(), &[0, own], "")
@@ -433,16 +436,17 @@ mod tests {
         root
     }
 
-    fn held(result: Result<Lease, NoLease>) -> String {
+    fn held(result: Result<Lease, LeaseError>) -> String {
         match result {
-            Err(NoLease::Held { holder }) => holder,
+            Err(LeaseError::Held { holder }) => holder,
             other => panic!("{other:?}"),
         }
     }
 
-    /// Scenario: two instances request the lease of one run; the first releases it; a lease file without a holder
-    /// remains.
-    /// Guarantee: the second instance learns the holder, acquires the lease after the release, and no file remains.
+    /// Scenario: two instances request the lease of one run; the first instance releases it; lease files without a
+    /// holder remain; a sweep runs while a lease is held.
+    /// Guarantee: the second instance learns the holder; a file without a holder does not prevent the lease; a released
+    /// lease leaves no file; the sweep keeps only the held file.
     #[test]
     fn lease_has_one_holder() {
         let root = root();
@@ -468,8 +472,8 @@ mod tests {
         drop(kept);
     }
 
-    /// Scenario: an instance is killed while the lock on its lease file belongs to another process that has also
-    /// exited.
+    /// Scenario: an instance was killed and left its lease file. The lock on this file belongs to a process that has
+    /// also exited, while its child still has the descriptor.
     /// Guarantee: the stale lock is ignored, the lease is acquired with a new file of mode 0600, and dropping it
     /// deletes the file.
     #[test]
@@ -509,9 +513,10 @@ mod tests {
         assert_eq!(lockers_in(locks, "00:19:9"), Vec::<u32>::new());
     }
 
-    /// Scenario: a burst releases its lease; another burst is killed and leaves an unlocked file.
+    /// Scenario: a burst releases its lease; another burst is killed and leaves an unlocked file; then the file
+    /// contains another text.
     /// Guarantee: a running burst and a finished burst are not reported; the process of the killed burst is reported
-    /// once.
+    /// once; the other text is ignored.
     #[test]
     fn abandoned_burst_is_reported_once() {
         let root = root();
@@ -530,8 +535,8 @@ mod tests {
     }
 
     /// Scenario: the configured folder cannot be created; then an instance starts that can create it (as root).
-    /// Guarantee: the first instance takes the lease in a folder of the process's user; the second instance finds it
-    /// there.
+    /// Guarantee: the first instance takes the lease in a folder of the process's user; the second instance finds the
+    /// lease there.
     #[test]
     fn lease_in_fallback_folder_is_found() {
         let root = root();
@@ -555,10 +560,10 @@ mod tests {
         let [_, _, temporary] = leases.folders(leases.own_uid);
         std::fs::create_dir(&temporary).unwrap();
         std::fs::set_permissions(&temporary, std::fs::Permissions::from_mode(0o777)).unwrap();
-        assert!(matches!(leases.take(KEY, None), Err(NoLease::NoFolder { .. })));
+        assert!(matches!(leases.take(KEY, None), Err(LeaseError::NoFolder { .. })));
         std::fs::set_permissions(&temporary, std::fs::Permissions::from_mode(0o700)).unwrap();
         symlink(elsewhere.join("target"), temporary.join("12-34.lease")).unwrap();
-        assert!(matches!(leases.take(KEY, None), Err(NoLease::NoFolder { .. })));
+        assert!(matches!(leases.take(KEY, None), Err(LeaseError::NoFolder { .. })));
         assert_eq!(std::fs::read_dir(elsewhere).unwrap().count(), 0);
     }
 }

@@ -1,42 +1,42 @@
-//! Which .NET processes the host has, who they are, and one supervised task per process that reads its collections.
+//! Finds and identifies the .NET processes of the host, and reads the collections of each process in a supervised task.
 //!
 //! ```text
 //! watch     inotify on the directories of sockets --+
-//! new_processes   those that make threads ----------+
-//! reverse   runtimes that connect to us ------------+--> supervise --> attempt, one task per process --> session -->
-//! look      /proc, every so often ------------------+     registry      inspect, identity, lease          reading
+//! new_processes   processes that create threads ----+
+//! reverse   runtimes that connect to gcwatch -------+--> supervise --> attempt, one task per process --> session -->
+//! look      /proc, at intervals --------------------+     registry      inspect, identity, lease          reading
 //!                                                         filter        kept_run                     clock
 //!                                                                                  others --> heals --------+
 //! ```
 //!
-//! Attaching is done on the executor of [`supervise()`], at once; sessions are read by [`Readers`], in rounds
-//! (`rounds`).
+//! Attaching runs immediately, on the executor of [`supervise()`]. [`Readers`] reads sessions in rounds (`rounds`).
 //!
-//! `registry`, `backoff`, `filter`, `memory`, `identity`, `clock` and the decisions of `others` are pure: what they
-//! know is given to them (by `facts` and `host`), time included. Everything else is I/O at the edge. A task reports to
-//! its [`sink::RunSink`] only, which is the pipeline's feed.
+//! `registry`, `backoff`, `filter`, `memory`, `identity`, `clock` and the decisions of `others` are pure: their facts
+//! (from `facts` and `host`) and the time are arguments. All other modules do I/O. A task reports only to its
+//! [`sink::RunSink`], which is the feed of the pipeline.
 //!
-//! # Promises
+//! # Invariants
 //!
-//! * A run (pid and start time) is attached to at most once, by this gcwatch and (by a lease) by all of the host.
-//! * Whatever fails is retried for as long as the run lives, from half a second up to once a minute; a stream that took
-//!   more memory than it may (`memory`), from half a minute up to once an hour.
-//! * A target that is stopped, silent or hostile costs its own task and nothing else: no lock is held over a wait,
-//!   every step has a deadline, and what a stream may cost is bounded.
-//! * What a session of another tool leaves behind, because ours is there, is healed within ten seconds of its end.
-//! * A session that was begun is stopped and drained; a runtime that came suspended is resumed, whatever else fails.
+//! * A run (pid and start time) is attached to at most once, by this instance and (by a lease) by all instances of the
+//!   host.
+//! * Every failed step is retried while the run lives. The pauses grow from at most 0.5 s to at most 60 s. If a stream
+//!   exceeded its memory limit (`memory`), they grow from at most 30 s to at most 1 h.
+//! * A stopped, silent or hostile target affects only its own task: no lock is held during a wait, every step has a
+//!   deadline, and the cost of a stream is bounded.
+//! * The side effects of another tool's session on a process that gcwatch reads are healed within 10 s of the end of
+//!   that session.
+//! * A started session is stopped and drained. A runtime that connected suspended is resumed, even if other steps fail.
 //!
 //! # Layers
 //!
-//! 1. `proc_file`, [`own_file`], `host`, `facts`, [`heap_limit`], [`exporting`], [`descriptors`]: what is read of the
-//!    host
+//! 1. `proc_file`, [`own_file`], `host`, `facts`, [`heap_limit`], [`exporting`], [`descriptors`]: facts about the host
 //! 2. [`options`], `filter`, `identity`, `registry`, `backoff`, `memory`, [`clock`]: decisions
-//! 3. [`guard`], [`black_box`], `buffer`, `rounds`: how streams are read
-//! 4. `order`, `others`, `shared`, `requests`, `reading`, `attempt` with its session: one process, each after what it
-//!    uses
-//! 5. [`supervise()`]: all of them
+//! 3. [`guard`], [`black_box`], `buffer`, `rounds`: reading streams
+//! 4. `order`, `others`, `shared`, `requests`, `reading`, `attempt` with its session: one process; each module uses
+//!    only the previous ones
+//! 5. [`supervise()`]: all processes
 
-// Time is a value: only the modules that allow it, and tests, ask a clock (clippy.toml).
+// Time is a value: only the modules with an exception, and tests, read a clock (clippy.toml).
 #![cfg_attr(not(test), deny(clippy::disallowed_methods))]
 
 /// Logs with the target of this crate, at a level.
@@ -58,7 +58,7 @@ mod buffer;
 pub mod clock;
 #[expect(
     clippy::disallowed_methods,
-    reason = "the threads that collect are read around stops"
+    reason = "collecting threads are read before and after suspensions"
 )]
 mod cpu_wait;
 pub mod descriptors;
@@ -70,7 +70,7 @@ mod filter;
 pub mod finalizer_cpu;
 #[expect(
     clippy::disallowed_methods,
-    reason = "a guard that ended is started again after a delay"
+    reason = "a guard that exited is restarted after a delay"
 )]
 pub mod guard;
 pub mod heap_limit;
@@ -82,25 +82,25 @@ mod inspect;
 mod kept_run;
 #[expect(
     clippy::disallowed_methods,
-    reason = "files of gcwatch's own, whose links are not followed"
+    reason = "gcwatch's own files, whose links are not followed"
 )]
 pub mod lease;
-#[expect(clippy::disallowed_methods, reason = "/proc is read every so often")]
+#[expect(clippy::disallowed_methods, reason = "/proc is read at intervals")]
 mod look;
 mod memory;
 #[expect(
     clippy::disallowed_methods,
-    reason = "processes are looked at when they are some milliseconds old"
+    reason = "processes are examined at an age of some milliseconds"
 )]
 mod new_processes;
 pub mod options;
 mod order;
 #[expect(
     clippy::disallowed_methods,
-    reason = "what other tools leave is healed after a delay"
+    reason = "side effects of other tools are healed after a delay"
 )]
 mod others;
-#[expect(clippy::disallowed_methods, reason = "the one place that opens files of a process")]
+#[expect(clippy::disallowed_methods, reason = "the only module that opens files of a process")]
 pub mod own_file;
 mod pending;
 pub mod proc_file;
@@ -111,7 +111,7 @@ mod registry;
 mod requests;
 #[expect(clippy::disallowed_methods, reason = "runtimes connect within a deadline")]
 mod reverse;
-#[expect(clippy::disallowed_methods, reason = "rounds begin at intervals")]
+#[expect(clippy::disallowed_methods, reason = "rounds start at intervals")]
 mod rounds;
 #[expect(clippy::disallowed_methods, reason = "settings are read within a deadline")]
 pub mod settings;
@@ -121,22 +121,22 @@ pub mod sink;
 #[expect(clippy::disallowed_methods, reason = "scans have intervals, tasks deadlines")]
 mod supervise;
 pub mod thread_names;
-#[expect(clippy::disallowed_methods, reason = "what is read has a deadline")]
+#[expect(clippy::disallowed_methods, reason = "reads have a deadline")]
 mod threads;
 mod tool_cost;
 mod tool_thread;
 #[expect(
     clippy::disallowed_methods,
-    reason = "directories that are not there yet are looked for"
+    reason = "missing directories are searched for at intervals"
 )]
 mod watch;
 
-pub use alive::{Alive, Silence};
+pub use alive::{Heartbeats, Silence};
 pub use black_box::BlackBoxes;
 pub use clock::Clocks;
 pub use host::clocks;
 pub use identity::{name_of, own_identity};
 pub use pending::or_pending;
 pub use rounds::{Readers, Rounds};
-pub use supervise::{Unfinished, supervise};
-pub use threads::{FileReading, NotRead};
+pub use supervise::{UnfinishedSessions, supervise};
+pub use threads::{FileReading, ReadError};

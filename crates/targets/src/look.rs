@@ -1,8 +1,9 @@
-//! Scans processes on a dedicated thread, step by step: which exist, which are wanted, which have exited.
+//! Scans processes on a dedicated thread, step by step. A scan determines which processes exist, which of them are
+//! selected, and which runs have exited.
 //!
 //! A socket directory can be on any file system, including one that a target controls, so any access to it can block
 //! forever. A scan is therefore a list of steps, one per process and per configured path. A thread executes the steps
-//! in order and records the current one. If a step takes longer than [`STEP_WITHIN`], its thread is abandoned and
+//! in order and records the current one. If a step takes longer than [`STEP_TIMEOUT`], its thread is abandoned and
 //! another thread continues with the remaining steps ([`OngoingLook::late`], [`OngoingLook::run`]). When an abandoned
 //! thread returns from its step, it reports the subject of that step, which is then scanned again.
 //!
@@ -27,20 +28,20 @@ use crate::identity::key_of;
 pub(crate) use crate::look::file_system_group::FileSystemGroup;
 pub(crate) use crate::look::plain::PlainProcesses;
 pub(crate) use crate::look::step::LookSubject;
-use crate::look::step::{Found, LookStep};
+use crate::look::step::{LookStep, StepResult};
 use crate::options::TargetOptions;
-use crate::watch::{DirectoryId, NotWatched, Watches};
+use crate::watch::{DirectoryId, WatchError, Watches};
 
 /// Maximum duration of a step. The subject of a late step is scanned again once the step returns.
-pub(crate) const STEP_WITHIN: Duration = Duration::from_secs(2);
+pub(crate) const STEP_TIMEOUT: Duration = Duration::from_secs(2);
 
-/// Sockets from the configuration that were found.
+/// Sockets that were found at the configured paths.
 pub(crate) type NamedSockets = Vec<(SocketName, SocketAddress)>;
 
 /// Result of a scan.
 #[derive(Debug, Default)]
-pub(crate) struct Look {
-    pub(crate) seen: Vec<Seen>,
+pub(crate) struct ScanResult {
+    pub(crate) seen: Vec<ScannedProcess>,
     pub(crate) gone: Vec<RunKey>,
     /// Directories that contain sockets; `None` if the scan did not cover every process or was cut short.
     pub(crate) directories: Option<Directories>,
@@ -48,12 +49,13 @@ pub(crate) struct Look {
     /// All pids in `/proc`; `None` if the scan did not cover every process.
     pub(crate) all_pids: Option<BTreeSet<u32>>,
     pub(crate) named: NamedSockets,
-    /// Number of processes that were skipped because too many file systems do not respond, possibly including theirs.
+    /// Number of processes that were skipped, because too many file systems do not respond and theirs can be one of
+    /// them.
     pub(crate) left_out: usize,
 }
 
 #[derive(Debug)]
-pub(crate) struct Seen {
+pub(crate) struct ScannedProcess {
     pub(crate) process: Process,
     /// Whether the filters select the process; `None` if the run is already known and the options have not changed.
     pub(crate) wanted: Option<bool>,
@@ -67,13 +69,13 @@ pub(crate) struct Directories {
     pub(crate) watched: BTreeSet<DirectoryId>,
     /// Whether one of the directories was not watched before.
     pub(crate) new: bool,
-    /// Reason why a directory is not watched; `None` if all are watched.
+    /// Reason why a directory is not watched; `None` if all directories are watched.
     pub(crate) problem: Option<String>,
 }
 
 /// Scope and options of a scan.
 #[derive(Debug, Default)]
-pub(crate) struct Asked {
+pub(crate) struct ScanScope {
     /// Whether to scan all processes and not only `pids`.
     pub(crate) all: bool,
     pub(crate) pids: BTreeSet<u32>,
@@ -81,11 +83,11 @@ pub(crate) struct Asked {
     pub(crate) known: BTreeMap<RunKey, bool>,
     /// Whether to evaluate the filters for known runs, too.
     pub(crate) judge_all: bool,
-    /// Processes that connected to gcwatch. They need no further evidence of .NET.
+    /// Processes that connected to gcwatch. These processes need no further evidence of .NET.
     pub(crate) connected: BTreeSet<u32>,
-    /// Subjects that a previous scan did not return from; skipped.
+    /// Subjects to skip, because their steps in a previous scan have not returned.
     pub(crate) stuck: BTreeSet<LookSubject>,
-    /// File system groups whose processes are skipped because too many scans did not return.
+    /// File system groups whose processes are skipped, because too many threads are blocked.
     pub(crate) left_alone: BTreeSet<FileSystemGroup>,
     pub(crate) plain: Arc<Mutex<PlainProcesses>>,
     /// Set to which socket directories are added; `None` if directories cannot be watched.
@@ -96,7 +98,7 @@ pub(crate) struct Asked {
 /// A running scan.
 #[derive(Debug)]
 pub(crate) struct OngoingLook {
-    asked: Asked,
+    asked: ScanScope,
     state: Mutex<LookState>,
 }
 
@@ -108,12 +110,12 @@ struct LookState {
     steps: VecDeque<LookStep>,
     listed: Option<BTreeSet<u32>>,
     sockets: BTreeMap<PathBuf, NamedSockets>,
-    look: Look,
+    look: ScanResult,
     directories: Directories,
-    result: Option<oneshot::Sender<Look>>,
+    result: Option<oneshot::Sender<ScanResult>>,
 }
 
-/// How a thread finished its part of a scan.
+/// The end of a thread's part of a scan.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum LookPart {
     /// The scan is complete, or another thread continues it.
@@ -123,8 +125,8 @@ pub(crate) enum LookPart {
 }
 
 impl OngoingLook {
-    /// Creates a scan. Returns it with the receiver of its result.
-    pub(crate) fn new(asked: Asked) -> (Self, oneshot::Receiver<Look>) {
+    /// Creates a scan, and returns the scan and the receiver of its result.
+    pub(crate) fn new(asked: ScanScope) -> (Self, oneshot::Receiver<ScanResult>) {
         let (sender, receiver) = oneshot::channel();
         let listed = asked.all.then(all_pids);
         let mut pids = asked.pids.clone();
@@ -187,11 +189,12 @@ impl OngoingLook {
         }
     }
 
-    /// Returns the step that takes too long, if any, and abandons its thread. The next thread continues with
-    /// [`OngoingLook::run`] and the returned number.
+    /// If the current step takes too long, abandons its thread and returns the subject of the step and the number of
+    /// the next thread; otherwise, returns `None`. The next thread continues the scan by calling [`OngoingLook::run`]
+    /// with this number.
     pub(crate) fn late(&self, now: Instant) -> Option<(LookSubject, u32)> {
         let mut state = self.lock();
-        state.at.as_ref().filter(|(_, since)| now >= *since + STEP_WITHIN)?;
+        state.at.as_ref().filter(|(_, since)| now >= *since + STEP_TIMEOUT)?;
         let (place, _) = state.at.take()?;
         state.thread += 1;
         state.steps.retain(|step| step.place() != place);
@@ -206,8 +209,8 @@ impl OngoingLook {
         let asked = &self.asked;
         let seen: BTreeSet<RunKey> = look.seen.iter().map(|seen| key_of(&seen.process)).collect();
         let paths_respond = whole && !asked.stuck.iter().any(|place| matches!(place, LookSubject::Path(_)));
-        // A process that the scan did not return can still exist: without a socket and a runtime library, nothing
-        // identifies it.
+        // A process that the scan did not return can still exist: without a socket and a runtime library, it is not
+        // recognized as a .NET process.
         let scan = Scan::host();
         let is_gone = |(key, visible): &(&RunKey, &bool)| {
             let looked_at = (asked.all || asked.pids.contains(&key.pid)) && !seen.contains(key);
@@ -225,19 +228,19 @@ impl OngoingLook {
             look.directories = (whole && asked.watches.is_some()).then(|| std::mem::take(&mut state.directories));
         }
         look.asked = asked.pids.union(&asked.connected).copied().collect();
-        // The receiver may have been dropped.
+        // The receiver can have been dropped.
         let _gone = result.send(look);
     }
 }
 
-impl Asked {
+impl ScanScope {
     fn plain(&self) -> MutexGuard<'_, PlainProcesses> {
         self.plain.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 impl LookState {
-    fn add(&mut self, found: Found) {
+    fn add(&mut self, found: StepResult) {
         self.look.seen.extend(found.seen);
         self.look.left_out += usize::from(found.left_out);
         self.sockets.extend(found.sockets);
@@ -246,8 +249,8 @@ impl LookState {
                 self.directories.watched.insert(id);
                 self.directories.new |= new;
             }
-            // The directory is not readable for gcwatch. Only scans find new sockets in it.
-            Some(Err(NotWatched::System(error))) if error.kind() == std::io::ErrorKind::PermissionDenied => {}
+            // The directory is not readable for gcwatch. Only scans find new sockets in this directory.
+            Some(Err(WatchError::System(error))) if error.kind() == std::io::ErrorKind::PermissionDenied => {}
             Some(Err(error)) => self.directories.problem = Some(error.to_string()),
             None => {}
         }
@@ -272,21 +275,21 @@ fn all_pids() -> BTreeSet<u32> {
 mod tests {
     use super::*;
 
-    fn asked(pids: &[u32], sockets: Vec<PathBuf>) -> Asked {
-        Asked {
+    fn asked(pids: &[u32], sockets: Vec<PathBuf>) -> ScanScope {
+        ScanScope {
             pids: pids.iter().copied().collect(),
             options: Arc::new(TargetOptions {
                 sockets,
                 ..TargetOptions::default()
             }),
-            ..Asked::default()
+            ..ScanScope::default()
         }
     }
 
-    /// Scenario: a thread blocks in the step of a configured directory; another thread continues; the first one
-    /// returns.
+    /// Scenario: a thread blocks in the step of a configured directory; another thread continues; then the first thread
+    /// tries to continue.
     /// Guarantee: the step is reported once, and not before it is late; the other steps of its subject are dropped; the
-    /// second thread executes the rest; the late result of the first thread only shows that the path responds again.
+    /// second thread executes the remaining steps; the first thread executes no further step.
     #[tokio::test]
     async fn blocked_step_is_abandoned() {
         let folder = tempfile::tempdir().unwrap();
@@ -299,9 +302,9 @@ mod tests {
             assert!(matches!(state.steps.pop_front(), Some(LookStep::List(_))));
             state.at = Some((place.clone(), now));
         }
-        assert_eq!(job.late(now + STEP_WITHIN / 2), None);
-        assert_eq!(job.late(now + STEP_WITHIN), Some((place.clone(), 1)));
-        assert_eq!(job.late(now + STEP_WITHIN * 9), None);
+        assert_eq!(job.late(now + STEP_TIMEOUT / 2), None);
+        assert_eq!(job.late(now + STEP_TIMEOUT), Some((place.clone(), 1)));
+        assert_eq!(job.late(now + STEP_TIMEOUT * 9), None);
         assert_eq!(job.lock().steps.len(), 1, "only the step of the process remains");
         assert_eq!(job.run(1), LookPart::Last);
         assert_eq!(found.await.unwrap().asked, BTreeSet::from([1]));
@@ -309,9 +312,9 @@ mod tests {
     }
 
     /// Scenario: the known runs are this process, another run with the same pid, and a run that is not visible in
-    /// `/proc`. They are scanned while a path is stuck, and while no path is stuck.
-    /// Guarantee: only the other run is reported as exited; the invisible run is not reported while the path does not
-    /// respond.
+    /// `/proc`. These runs are scanned while a path is stuck, and while no path is stuck.
+    /// Guarantee: the other run is reported as exited, and this process is not. The invisible run is reported only
+    /// while no path is stuck.
     #[tokio::test]
     async fn unscanned_run_is_not_reported_as_exited() {
         let own = Scan::host().inspect(std::process::id()).unwrap();

@@ -1,9 +1,9 @@
-//! Memory limits of targets: for each one, and for all of them together.
+//! Memory limits of targets: for each target, and for all targets together.
 //!
 //! The bytes of a stream are untrusted. A stream that fills the stores of the decoder and of the reconstruction
-//! (`clr_gc::stream::GcStream::memory_bytes`) up to [`ONE`] loses only its own telemetry: its session is stopped, and
-//! restarted after a pause that grows each time. [`ALL`] covers many such streams at once: the stream that holds most
-//! is stopped, until the others have enough space. Real streams hold 5 to 60 KB, which is within the uncounted
+//! (`clr_gc::stream::GcStream::memory_bytes`) up to [`ONE`] loses only its own telemetry. Its session is stopped, and
+//! restarted after a pause that grows each time. [`ALL`] limits many such streams together: streams are stopped, the
+//! largest first, until the total is within the limit. Real streams hold 5 to 60 KB, which is within the uncounted
 //! [`BASE`].
 
 use std::collections::BTreeMap;
@@ -13,9 +13,9 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use tokio::sync::Notify;
 
-/// Maximum number of bytes that the stream of one target can hold after a step. A process costs at most 16 MB. The rest
-/// is for the bytes that one step adds before the check (a piece of 64 KiB, decoded), for the windows of rules
-/// (`rule_language::load::MOST_WINDOW_BYTES`), and for series, spans and remembered collections.
+/// Maximum number of bytes that the stream of one target can hold after a step. A process costs at most 16 MB. The
+/// other half is for the bytes that one step adds before the check (a piece of 64 KiB, decoded), for the windows of
+/// rules (`rule_language::load::MAX_WINDOW_BYTES`), and for series, spans and remembered collections.
 pub(crate) const ONE: usize = 8_000_000;
 
 /// Number of bytes per stream that do not count towards the total.
@@ -41,7 +41,7 @@ pub(crate) enum OverMemory {
         /// The largest store, and its number of bytes.
         largest: (&'static str, usize),
     },
-    /// All streams together hold more than [`ALL`], and this one holds most.
+    /// All streams together hold more than [`ALL`], and this stream holds most.
     #[error(
         "the event streams of all processes hold more than {} in memory, and this one holds most: {}",
         Megabytes(ALL), Megabytes(*held)
@@ -52,7 +52,7 @@ pub(crate) enum OverMemory {
     },
 }
 
-/// Formats bytes in units of 10^6.
+/// Bytes that are displayed in units of 10^6.
 struct Megabytes(usize);
 
 impl fmt::Display for Megabytes {
@@ -81,7 +81,7 @@ struct Claim {
     is_ending: bool,
 }
 
-/// The share of one stream. Dropping it releases the memory.
+/// The share of one stream. Dropping the share releases the memory.
 #[derive(Debug)]
 pub(crate) struct Share {
     account: Arc<StreamMemory>,
@@ -175,8 +175,8 @@ impl Share {
         Ok(())
     }
 
-    /// Waits until the session must be stopped because all streams hold too much and this one holds most. This method
-    /// is cancel safe.
+    /// Waits until the session must be stopped because all streams hold too much and this stream holds most. This
+    /// method is cancel safe.
     pub(crate) fn ended(&self) -> impl Future<Output = OverMemory> + use<> {
         let (end, held) = (Arc::clone(&self.end), self.held);
         async move {
@@ -230,8 +230,8 @@ mod tests {
 
     /// Scenario: twenty streams, each within its own limit, exceed the total limit together; some are stopped while
     /// others keep growing.
-    /// Guarantee: only as many of the largest streams as necessary are stopped; stopping streams are not counted again;
-    /// small streams are never stopped; dropped streams leave no claims.
+    /// Guarantee: the largest streams are stopped, and no more of them than necessary; stopping streams are not counted
+    /// again; small streams are never stopped; dropped streams leave no claims.
     #[test]
     fn memory_of_all_streams_is_limited() {
         let account = Arc::new(StreamMemory::default());

@@ -1,14 +1,14 @@
 //! Finds processes in any namespace that have just started .NET, without scanning `/proc`.
 //!
 //! A starting runtime creates threads, and the thread that serves the diagnostics socket is created right after the
-//! socket. Every thread takes a pid. The kernel assigns pids in ascending order and reports the last assigned one
+//! socket. Every thread takes a pid. The kernel assigns pids in ascending order and reports the last assigned pid
 //! (`ns_last_pid`). The threads created since the last look are therefore a range of numbers, which is empty while
 //! nothing starts. `/proc/TID/status` contains the process of a new thread, even if that process started long ago as a
 //! shell and has since become the program. Processes with one thread, such as most short commands, cost one file.
 //!
 //! The processes found here are scanned like any other process. Only `status` and the link to the program are read
-//! here, which the kernel answers itself. The work per look is bounded. The excess is left to the full scan of `/proc`
-//! and counted.
+//! here, and the kernel answers these reads itself. The work per look is bounded. The excess is left to the full scan
+//! of `/proc` and counted.
 //!
 //! Processes are not detected if the kernel's counter is hidden (gVisor), or if threads are created faster than they
 //! are examined.
@@ -22,23 +22,23 @@ use std::ops::RangeInclusive;
 use std::time::Duration;
 
 /// Interval between two readings of the kernel's counter.
-pub(crate) const EVERY: Duration = Duration::from_millis(250);
+pub(crate) const READ_INTERVAL: Duration = Duration::from_millis(250);
 
-/// Maximum number of pids that one look examines in `/proc`: 4 µs for each that no longer exists, 20 µs for each that
-/// exists.
-const MOST_NUMBERS: usize = 100;
+/// Maximum number of pids that one look examines in `/proc`: 4 µs for each pid that no longer exists, 20 µs for each
+/// pid that exists.
+const MAX_NUMBERS: usize = 100;
 /// Maximum number of pids that wait to be examined.
-const MOST_WAITING: usize = 4096;
-/// Maximum number of processes that a look passes on, on average and at once after a quiet period. Each is inspected,
-/// which takes 0.25 ms.
+const MAX_WAITING: usize = 4096;
+/// Maximum number of processes that a look passes on, on average and at once after a quiet period. Each of these
+/// processes is inspected, which takes 0.25 ms.
 const PASSED_ON: u32 = 8;
 const PASSED_ON_AT_ONCE: u32 = 64;
 /// Maximum number of times that a process with the same program is passed on. A process without .NET can create threads
 /// forever.
-const MOST_TIMES: u8 = 16;
+const MAX_TIMES: u8 = 16;
 /// Maximum number of processes that are remembered.
-const MOST_KNOWN: usize = 16_384;
-/// Smallest pid that the kernel assigns again after a wrap (`RESERVED_PIDS`).
+const MAX_KNOWN: usize = 16_384;
+/// First pid that the kernel assigns again after a wrap (`RESERVED_PIDS`).
 const FIRST_AGAIN: u32 = 300;
 
 /// Facts about a pid in `/proc`.
@@ -52,12 +52,12 @@ pub(crate) struct Thread {
 
 /// State of a remembered process.
 #[derive(Debug, Clone, Copy)]
-struct Known {
+struct RememberedProcess {
     program: u64,
     times: u8,
 }
 
-/// Finds the processes that create threads, from the examined pids. Pure.
+/// A pure search for the processes that create threads, from the examined pids.
 #[derive(Debug, Default)]
 pub(crate) struct ThreadMakers {
     /// The kernel's counter at the last look.
@@ -65,8 +65,8 @@ pub(crate) struct ThreadMakers {
     /// Maximum pid that the kernel assigns.
     pid_max: u32,
     waiting: VecDeque<u32>,
-    known: BTreeMap<u32, Known>,
-    /// Processes to pass on once more, because the thread may have been created before the socket.
+    known: BTreeMap<u32, RememberedProcess>,
+    /// Processes to pass on once more, because the observed thread can have been created before the socket.
     again: BTreeSet<u32>,
     /// Processes that were found and not passed on yet.
     found: BTreeSet<u32>,
@@ -84,19 +84,19 @@ impl ThreadMakers {
         }
     }
 
-    /// Performs one look. `last` is the kernel's counter; `thread` returns the facts about a pid, or `None` if it no
-    /// longer exists. Returns the processes to inspect now.
+    /// Performs one look. `last` is the kernel's counter; `thread` returns the facts about a pid, or `None` if the pid
+    /// no longer exists. Returns the processes to inspect now.
     pub(crate) fn look(&mut self, last: u32, mut thread: impl FnMut(u32) -> Option<Thread>) -> Vec<u32> {
         for range in self.given_out(last) {
-            let room = MOST_WAITING.saturating_sub(self.waiting.len());
+            let room = MAX_WAITING.saturating_sub(self.waiting.len());
             self.skipped += (range.clone().count().saturating_sub(room)) as u64;
             self.waiting.extend(range.take(room));
         }
         self.found.append(&mut self.again);
-        for _ in 0..MOST_NUMBERS {
+        for _ in 0..MAX_NUMBERS {
             let Some(pid) = self.waiting.pop_front() else { break };
             match thread(pid) {
-                // The first thread of a process. Its pid may have belonged to another process before.
+                // The first thread of a process. Its pid can have belonged to another process before.
                 Some(thread) if thread.process == pid => {
                     self.known.remove(&pid);
                 }
@@ -121,10 +121,10 @@ impl ThreadMakers {
     }
 
     fn take(&mut self, thread: Thread) {
-        if self.known.len() >= MOST_KNOWN {
+        if self.known.len() >= MAX_KNOWN {
             self.known.clear();
         }
-        let fresh = Known {
+        let fresh = RememberedProcess {
             program: thread.program,
             times: 0,
         };
@@ -132,7 +132,7 @@ impl ThreadMakers {
         if known.program != thread.program {
             *known = fresh;
         }
-        if known.times < MOST_TIMES {
+        if known.times < MAX_TIMES {
             self.found.insert(thread.process);
         }
     }
@@ -166,7 +166,7 @@ mod tests {
     /// Threads and programs of a fake machine, by pid.
     type Machine = BTreeMap<u32, Thread>;
 
-    fn of(process: u32, program: u64) -> Thread {
+    fn make_thread(process: u32, program: u64) -> Thread {
         Thread { process, program }
     }
 
@@ -174,17 +174,17 @@ mod tests {
         births.look(last, |pid| machine.get(&pid).copied())
     }
 
-    /// Scenario: processes existed before; one creates a thread, another one does not, and a command exits at once;
-    /// then nothing happens.
+    /// Scenario: processes existed before; one process creates a thread, another process does not, and a command exits
+    /// at once; then nothing happens.
     /// Guarantee: the process with the new thread is passed on twice, and no pid is examined twice.
     #[test]
     fn process_with_new_thread_is_passed_on() {
         let mut machine = Machine::default();
         let mut births = ThreadMakers::new(32768);
         assert!(look(&mut births, 1000, &machine).is_empty());
-        machine.insert(1001, of(1001, JAVA));
-        machine.insert(1002, of(1002, DOTNET));
-        machine.insert(1004, of(1002, DOTNET));
+        machine.insert(1001, make_thread(1001, JAVA));
+        machine.insert(1002, make_thread(1002, DOTNET));
+        machine.insert(1004, make_thread(1002, DOTNET));
         assert_eq!(look(&mut births, 1004, &machine), [1002]);
         assert_eq!(look(&mut births, 1004, &machine), [1002]);
         let nothing = births.look(1004, |pid| panic!("{pid} is examined again"));
@@ -205,16 +205,16 @@ mod tests {
             let mut times = 0;
             for _ in 0..50 {
                 at += 1;
-                machine.insert(at, of(77, program));
+                machine.insert(at, make_thread(77, program));
                 times += look(births, at, machine).len();
             }
             times
         };
-        assert_eq!(times_of(&mut births, &mut machine, JAVA), usize::from(MOST_TIMES));
-        assert_eq!(times_of(&mut births, &mut machine, DOTNET), usize::from(MOST_TIMES));
+        assert_eq!(times_of(&mut births, &mut machine, JAVA), usize::from(MAX_TIMES));
+        assert_eq!(times_of(&mut births, &mut machine, DOTNET), usize::from(MAX_TIMES));
         assert_eq!(times_of(&mut births, &mut machine, DOTNET), 0);
         births.known.remove(&77);
-        assert_eq!(times_of(&mut births, &mut machine, DOTNET), usize::from(MOST_TIMES));
+        assert_eq!(times_of(&mut births, &mut machine, DOTNET), usize::from(MAX_TIMES));
     }
 
     /// Scenario: the kernel's pids wrap around.
@@ -224,8 +224,8 @@ mod tests {
         let mut machine = Machine::default();
         let mut births = ThreadMakers::new(32768);
         look(&mut births, 32760, &machine);
-        machine.insert(32768, of(400, DOTNET));
-        machine.insert(305, of(401, DOTNET));
+        machine.insert(32768, make_thread(400, DOTNET));
+        machine.insert(305, make_thread(401, DOTNET));
         assert_eq!(look(&mut births, 306, &machine), [400, 401]);
     }
 
@@ -242,13 +242,13 @@ mod tests {
             asked += 1;
             None
         });
-        assert_eq!((asked, births.skipped), (MOST_NUMBERS, 10_000 - MOST_WAITING as u64));
+        assert_eq!((asked, births.skipped), (MAX_NUMBERS, 10_000 - MAX_WAITING as u64));
 
         let mut births = ThreadMakers::new(1 << 22);
         look(&mut births, 1000, &machine);
         let mut passed = BTreeSet::new();
         for n in 0..1000 {
-            let now = births.look(2000, |pid| Some(of(pid + 100_000, DOTNET)));
+            let now = births.look(2000, |pid| Some(make_thread(pid + 100_000, DOTNET)));
             assert!(now.len() <= PASSED_ON_AT_ONCE as usize, "{n}");
             passed.extend(now);
         }

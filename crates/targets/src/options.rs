@@ -9,7 +9,7 @@ use gc_requests::route::Routes;
 /// Conditions on a process. All conditions that are set must hold.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Filter {
-    /// Pattern for the name of the process: the entry assembly, or the executable if there is none.
+    /// Pattern for the name of the process: the entry assembly, or the executable without an entry assembly.
     pub name: Option<Pattern>,
     /// Pattern for the command line. Arguments are joined by spaces.
     pub command_line: Option<Pattern>,
@@ -22,7 +22,7 @@ pub struct Filter {
 /// Options for reading requests.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RequestOptions {
-    /// Whether requests are read, with events of ASP.NET Core in a second session of the process.
+    /// Whether requests are read. The events of ASP.NET Core are read in a second session of each process.
     pub enabled: bool,
     /// Filters that select processes. An empty list selects all.
     pub include: Vec<Filter>,
@@ -62,15 +62,16 @@ pub struct TargetOptions {
     pub include: Vec<Filter>,
     /// Filters that exclude selected processes.
     pub exclude: Vec<Filter>,
-    /// Maximum number of attached processes. Further processes are counted and wait.
+    /// Maximum number of attached processes. Further processes are counted and wait for a free slot.
     pub max_targets: usize,
     /// Maximum size of the event buffers in each process, in megabytes. The target provides this memory.
     pub buffer_mb: u32,
-    /// Interval between scans of `/proc` if nothing announces a new process.
+    /// Interval between scans of `/proc` if no event announces a new process.
     pub scan_interval: Duration,
     /// Whether the GC settings of each process are read once, in a short separate session.
     pub read_settings: bool,
-    /// Whether to attach to processes whose memory is at the limit of their heap, although this can end them.
+    /// Whether to attach to processes whose memory is at the limit of their heap, although attaching can end such a
+    /// process.
     pub attach_at_heap_limit: bool,
     /// Socket to which `DOTNET_DiagnosticPorts` can point; `None` for no such socket.
     pub listen: Option<PathBuf>,

@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use tokio::sync::watch;
 
-/// Maximum time for a session to end after it received the order to stop.
-pub(crate) const STOP_WITHIN: Duration = Duration::from_secs(3);
+/// Maximum time for a session to end after its task received the order to stop.
+pub(crate) const STOP_TIMEOUT: Duration = Duration::from_secs(3);
 
 /// An order to a task.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

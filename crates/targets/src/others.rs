@@ -12,34 +12,34 @@
 //! # Detection
 //!
 //! The kernel's table of Unix sockets (`tables`) lists the connections that a runtime has accepted, each with a number.
-//! All of them belong to other tools, except gcwatch's own, which are counted where they are opened. If a number is no
-//! longer in the table, its connection has ended, even if another connection replaced it between two looks. One look
-//! covers all processes ([`Watching`]). [`Others`], which is pure, decides whether to heal, and the task that reads the
-//! process heals it.
+//! All connections belong to other tools, except gcwatch's own connections, which are counted where they are opened. If
+//! a number is no longer in the table, its connection has ended, even if another connection replaced it between two
+//! looks. One look covers all processes ([`WatchedProcesses`]). [`ForeignConnections`], which is pure, decides whether
+//! to heal, and the task that reads the process heals it.
 //!
 //! # Heap dumps
 //!
 //! While a session that requests a heap dump is open, every new session makes the runtime collect and dump again,
 //! because keywords are OR-ed. On .NET 11, such a session can also make the runtime wait for its reader with all
-//! threads suspended, and commands wait behind that. Therefore, after a dump was observed, no process is healed until a
-//! session has ended (the runtime reports this in every stream) or no other tool is connected. If neither is visible,
+//! threads suspended, and all commands then wait, too. Therefore, after a dump was observed, no process is healed until
+//! a session has ended (the runtime reports this in every stream) or no other tool is connected. If neither is visible,
 //! the wait ends after [`DUMP_AT_MOST`].
 //!
 //! # Limits
 //!
 //! * A burst of a gcwatch instance that was killed leaves its lease. Its process is healed at the next look, whether
 //!   the connection was observed or not.
-//! * A connection that opened and closed between two looks ([`tables::EVERY`]) is missed. A command of a few
-//!   milliseconds has no side effects. A Verbose session that short is healed together with the next observed one, and
-//!   by every attach of gcwatch, which starts a new session, too.
+//! * A connection that opened and closed between two looks ([`tables::SCAN_INTERVAL`]) is missed. A command of a few
+//!   milliseconds has no side effects. A Verbose session of that length is healed together with the next observed
+//!   session. Every attach of gcwatch heals it, too, because an attach starts a new session.
 //! * A connection from a network namespace other than gcwatch's and the process's is not visible: the kernel lists a
 //!   connection in the namespace of the client. A tool in a third namespace cannot be detected from outside.
 //! * If the process's table is unreadable, or does not show gcwatch's own connections, it is unknown whether other
-//!   tools are connected: `None`, not `false`.
+//!   tools are connected. The result is then `None`, not `false`.
 //!
 //! An entry in the table proves nothing, because any user can bind any path in their own mount namespace. A forged
-//! entry causes the process to be healed every 10 s, which costs it less than a collection, and its pauses to be
-//! marked.
+//! entry makes gcwatch heal the process every 10 s, which costs the process less than a collection. It also makes
+//! gcwatch mark the pauses of the process as affected by another tool.
 
 mod tables;
 mod watching;
@@ -50,21 +50,21 @@ use dotnet_diagnostics::OpenConnections;
 use tokio::time::Instant;
 
 pub(crate) use tables::connections;
-pub(crate) use watching::{Watched, Watching};
+pub(crate) use watching::{WatchedProcess, WatchedProcesses};
 
 /// Minimum interval between healings of a process. Other tools can connect and disconnect more often.
-const HEAL_EVERY: Duration = Duration::from_secs(10);
-/// Maximum wait after failed healings. Each failure doubles the wait: a suspended runtime would receive all attempts
+const HEAL_INTERVAL: Duration = Duration::from_secs(10);
+/// Maximum wait after failed healings. Each failure doubles the wait, because a suspended runtime receives all attempts
 /// when it resumes.
 const RETRY_AT_MOST: Duration = Duration::from_secs(320);
 /// Maximum time for which a heap dump prevents healing if the end of the dump is not visible.
 const DUMP_AT_MOST: Duration = Duration::from_secs(60);
 /// Time after a healing during which slow collections can still be reported, because they were read late.
-const REPORTED_WITHIN: Duration = Duration::from_secs(1);
+const REPORTED_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// Result of a look at one process.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Seen {
+pub(crate) struct ObservedConnections {
     /// Sorted numbers of the connections that the runtime has accepted, including gcwatch's own.
     pub(crate) accepted: Vec<u64>,
     /// Whether the process's own table was read in addition to gcwatch's.
@@ -75,7 +75,7 @@ pub(crate) struct Seen {
 
 /// Outcome of a healing that did not fail.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Healed {
+pub(crate) enum HealOutcome {
     /// The process was healed.
     Yes,
     /// The runtime is busy with a command of another tool. No session was started.
@@ -93,9 +93,9 @@ struct Dump {
 
 /// Connections of other tools to one process.
 #[derive(Debug, Default)]
-pub(crate) struct Others {
+pub(crate) struct ForeignConnections {
     /// The last look that counted.
-    before: Option<Seen>,
+    before: Option<ObservedConnections>,
     /// Generation of gcwatch's own connections in the last look, whether that look counted or not.
     generation: Option<u64>,
     /// Whether another tool is connected; `None` if unknown.
@@ -110,7 +110,7 @@ pub(crate) struct Others {
     heals: bool,
     /// Time before which no healing starts.
     not_before: Option<Instant>,
-    /// Number of failed healings since the last one that did not fail.
+    /// Number of failed healings since the last successful healing.
     failures: u32,
     /// Time at which the last successful healing ended.
     healed_at: Option<Instant>,
@@ -120,13 +120,13 @@ pub(crate) struct Others {
     session_ended: Option<i64>,
 }
 
-impl Others {
-    /// Updates the state with the result of a look; `None` if the look failed. Returns `true` if the look does not
-    /// count and must be repeated soon.
+impl ForeignConnections {
+    /// Updates the state with the result of a look. `seen` is `None` if the look failed. Returns `true` if the look
+    /// does not count and must be repeated soon.
     ///
     /// A runtime closes its end of a connection shortly after gcwatch has closed its own end. A look therefore counts
     /// only if no connection of gcwatch was opened or closed since the previous look.
-    pub(crate) fn look(&mut self, seen: Option<Seen>) -> bool {
+    pub(crate) fn look(&mut self, seen: Option<ObservedConnections>) -> bool {
         self.asked |= std::mem::take(&mut self.abandoned);
         let Some(seen) = seen else {
             self.open = None;
@@ -137,7 +137,7 @@ impl Others {
             return true;
         }
         let Some(others) = seen.accepted.len().checked_sub(seen.own.numbers.len()) else {
-            // The table does not even show gcwatch's own connections, so it cannot show those of other tools.
+            // The table does not even show gcwatch's own connections, so it cannot show the connections of other tools.
             self.open = None;
             return false;
         };
@@ -156,16 +156,16 @@ impl Others {
         false
     }
 
-    /// Records an abandoned session, which may not have been visible to any look. The next look requests the healing,
-    /// because the runtime notices a dead client only when it writes to it, and an earlier healing would have no
-    /// effect.
+    /// Records an abandoned session, which was possibly not visible to any look. The next look requests the healing. An
+    /// earlier healing would have no effect, because the runtime notices a dead client only when it writes to the
+    /// connection.
     pub(crate) fn abandoned(&mut self) {
         self.abandoned = true;
     }
 
-    /// Returns whether another tool's session is open or still has side effects; `None` if unknown.
+    /// Returns whether another tool's session is open or still has side effects, or `None` if unknown.
     pub(crate) fn observes(&self, now: Instant) -> Option<bool> {
-        let healed = self.healed_at.is_some_and(|at| now < at + REPORTED_WITHIN);
+        let healed = self.healed_at.is_some_and(|at| now < at + REPORTED_TIMEOUT);
         if self.asked || self.heals || healed {
             return Some(true);
         }
@@ -190,7 +190,7 @@ impl Others {
         self.session_ended = self.session_ended.max(Some(at));
     }
 
-    /// Returns whether the session of a heap dump may still be open.
+    /// Returns whether the session of a heap dump can still be open.
     fn may_dump(&self, now: Instant) -> bool {
         self.dump.is_some_and(|dump| {
             let is_over = self.session_ended.is_some_and(|ended| ended > dump.at);
@@ -204,27 +204,28 @@ impl Others {
         self.asked && !self.heals && is_time && !self.may_dump(now)
     }
 
-    /// Starts a healing if one is due. A connection that ends afterwards requests another healing.
+    /// Starts a healing if one is due, and returns whether it was started. A connection that ends afterwards requests
+    /// another healing.
     pub(crate) fn begin(&mut self, now: Instant) -> bool {
         if !self.is_due(now) {
             return false;
         }
         self.asked = false;
         self.heals = true;
-        let wait = HEAL_EVERY * 2_u32.saturating_pow(self.failures);
+        let wait = HEAL_INTERVAL * 2_u32.saturating_pow(self.failures);
         self.not_before = Some(now + wait.min(RETRY_AT_MOST));
         true
     }
 
-    /// Records the end of the running healing; `None` if it failed.
-    pub(crate) fn ended(&mut self, healed: Option<Healed>, now: Instant) {
+    /// Records the end of the running healing. `healed` is `None` if the healing failed.
+    pub(crate) fn ended(&mut self, healed: Option<HealOutcome>, now: Instant) {
         self.heals = false;
         match healed {
-            Some(Healed::Yes) => {
+            Some(HealOutcome::Yes) => {
                 self.failures = 0;
                 self.healed_at = Some(now);
             }
-            Some(Healed::Busy) => self.asked = true,
+            Some(HealOutcome::Busy) => self.asked = true,
             None => {
                 self.failures = self.failures.saturating_add(1).min(16);
                 self.asked = true;

@@ -1,12 +1,12 @@
-//! Reads a stream and reports its contents, including actions that are due without new bytes.
+//! Decodes a stream, reports its contents, and performs actions that are due without new bytes.
 
 use std::sync::Arc;
 use std::time::Duration;
 
 use base::time::TimeBase;
 use clr_gc::event::{ClrEvent, GcReason};
-use clr_gc::gc::{LIVE_SETTLE_NS, Open, Outcome, Settling};
-use clr_gc::stream::{Advanced, GcStream, Observed, Scope, StreamLimits};
+use clr_gc::gc::{LIVE_SETTLE_NS, OpenOperations, Outcome, ReportTiming};
+use clr_gc::stream::{AdvanceOutcome, GcStream, Observed, Scope, StreamLimits};
 use nettrace::Ending;
 use tokio::time::Instant;
 
@@ -16,7 +16,7 @@ use crate::cpu_wait::CpuWaits;
 use crate::held_back::HeldBack;
 use crate::host::clocks;
 use crate::memory::{OverMemory, Share};
-use crate::others::Watched;
+use crate::others::WatchedProcess;
 use crate::requests::Batch;
 use crate::rounds::{Pace, Rounds};
 use crate::settings;
@@ -26,8 +26,8 @@ use crate::tool_cost::ToolCost;
 use crate::tool_thread::ToolThread;
 use processes::StreamProgress;
 
-/// Timeout for the stream's header. A runtime sends it before it answers the command.
-const HEADER_WITHIN: Duration = Duration::from_secs(15);
+/// Timeout for the stream's header. A runtime sends the header before it answers the command.
+const HEADER_TIMEOUT: Duration = Duration::from_secs(15);
 /// Silence after which a stream counts as idle. A runtime with pending events writes them in passes of 100 ms. The last
 /// step is longer than the time that the reconstruction waits for missing facts. Each step is slightly shorter than a
 /// multiple of a round.
@@ -39,7 +39,7 @@ const QUIET_STEPS: [Duration; 3] = [
 /// Time after a collection due to scarce memory during which no other session is started.
 const SESSIONS_AFTER_SCARCITY: Duration = Duration::from_secs(30);
 /// Interval between progress reports while bytes arrive.
-const PROGRESS_EVERY: Duration = Duration::from_secs(1);
+const PROGRESS_INTERVAL: Duration = Duration::from_secs(1);
 /// Time without reaching the end of the waiting bytes after which a stream counts as undrained.
 const UNDRAINED_AFTER: Duration = Duration::from_secs(1);
 
@@ -64,16 +64,16 @@ pub(crate) struct StreamReading<T> {
     reported_bytes: u64,
     progress_at: Instant,
     /// Unfinished operations as last reported.
-    reported_open: Open,
-    /// Time at which the settings are read; `None` if they are not.
+    reported_open: OpenOperations,
+    /// Time at which the settings are read; `None` if the settings are not to be read or their reading has started.
     pub(crate) settings_at: Option<Instant>,
-    /// Time of the last collection due to scarce memory.
+    /// Time of the last collection due to scarce memory; `None` if no such collection was observed.
     scarce_at: Option<Instant>,
     /// Whether the number of heaps was observed to adapt.
     adapts: bool,
-    /// Sessions of other tools in the process; `None` if they are not visible.
-    pub(crate) others: Option<Arc<Watched>>,
-    /// The thread whose heap dumps were requested by tools, not by the program.
+    /// Sessions of other tools in the process; `None` if these sessions are not visible.
+    pub(crate) others: Option<Arc<WatchedProcess>>,
+    /// Identifies the thread whose collections are requested by tools and not by the program.
     pub(crate) tool_thread: ToolThread,
     /// Detects slower collections caused by sessions of other tools.
     tool_cost: ToolCost,
@@ -83,7 +83,7 @@ pub(crate) struct StreamReading<T> {
     held: Option<HeldBack>,
     /// Whether the sink was notified that requests are not read.
     requests_unread: bool,
-    /// Time for which outcomes wait if requests are read.
+    /// Time for which outcomes wait if requests are read; `None` if requests were never read.
     hold: Option<Duration>,
 }
 
@@ -106,7 +106,7 @@ impl<T: RunSink> StreamReading<T> {
             base: None,
             reported_bytes: 0,
             progress_at: now,
-            reported_open: Open::default(),
+            reported_open: OpenOperations::default(),
             settings_at: None,
             scarce_at: None,
             adapts: false,
@@ -169,7 +169,7 @@ impl<T: RunSink> StreamReading<T> {
             let held = self.stream.memory_bytes() + waiting;
             self.report_outcomes();
             self.memory.set(held, || self.stream.largest_store())?;
-            if advanced? == Advanced::Drained {
+            if advanced? == AdvanceOutcome::Drained {
                 return Ok(());
             }
         }
@@ -181,7 +181,7 @@ impl<T: RunSink> StreamReading<T> {
         let _holds_nothing = self.memory.set(0, || ("nothing", 0));
     }
 
-    /// Returns whether reading is paused, although bytes may be available.
+    /// Returns whether reading is paused, although bytes can be available.
     pub(crate) fn rests(&self) -> bool {
         self.pace.until.is_some()
     }
@@ -195,7 +195,7 @@ impl<T: RunSink> StreamReading<T> {
     pub(crate) fn tick(&mut self) -> Result<(), StreamError> {
         let now = Instant::now();
         self.pace.pass(now);
-        if self.source.is_none() && now >= self.since + HEADER_WITHIN {
+        if self.source.is_none() && now >= self.since + HEADER_TIMEOUT {
             return Err(StreamError::NoHeader);
         }
         let silent = now.saturating_duration_since(self.last_bytes);
@@ -224,9 +224,10 @@ impl<T: RunSink> StreamReading<T> {
         self.bytes != self.reported_bytes || self.stream.open() != self.reported_open
     }
 
-    /// Returns the next time at which [`Self::tick`] has work; `None` for a process that does not collect.
+    /// Returns the next time at which [`Self::tick`] has work, or `None` if only new bytes cause work, as for a process
+    /// that does not collect.
     pub(crate) fn next_timer(&self) -> Option<Instant> {
-        let header = self.source.is_none().then(|| self.since + HEADER_WITHIN);
+        let header = self.source.is_none().then(|| self.since + HEADER_TIMEOUT);
         let quiet = self
             .quiet_steps
             .and_then(|step| QUIET_STEPS.get(step))
@@ -255,7 +256,8 @@ impl<T: RunSink> StreamReading<T> {
         is_due && self.settings_at.is_none()
     }
 
-    /// Returns the time until which no other session is started because memory is scarce.
+    /// Returns the time until which no other session is started because memory is scarce, or `None` if memory is not
+    /// scarce.
     pub(crate) fn is_scarce_until(&self) -> Option<Instant> {
         let now = Instant::now();
         let until = self.scarce_at.map(|at| at + SESSIONS_AFTER_SCARCITY);
@@ -280,7 +282,7 @@ impl<T: RunSink> StreamReading<T> {
             return;
         };
         let clocks = clocks();
-        let source = Source::of(header, clocks, self.ahead_ns);
+        let source = Source::select(header, clocks, self.ahead_ns);
         self.source = Some(source);
         self.base = source.base(header, clocks);
         if let Some(base) = self.base {
@@ -288,7 +290,8 @@ impl<T: RunSink> StreamReading<T> {
         }
     }
 
-    /// Returns the current time in nanoseconds since the stream's sync point.
+    /// Returns the current time in nanoseconds since the stream's sync point, or `None` if the stream's clock is
+    /// unknown.
     fn offset_now(&self) -> Option<i64> {
         self.source?.offset(self.stream.header()?, clocks())
     }
@@ -359,7 +362,7 @@ impl<T: RunSink> StreamReading<T> {
         self.requests_stopped();
     }
 
-    /// Reports all outcomes that wait for requests, and stops holding back.
+    /// Reports all outcomes that wait for requests, and stops holding outcomes back.
     pub(crate) fn requests_stopped(&mut self) {
         let Some(mut held) = self.held.take() else { return };
         while let Some(outcome) = held.pop(None, self.sync_ticks()) {
@@ -381,7 +384,7 @@ impl<T: RunSink> StreamReading<T> {
 
     fn report_progress(&mut self, now: Instant) {
         self.reported_bytes = self.bytes;
-        self.progress_at = now + PROGRESS_EVERY;
+        self.progress_at = now + PROGRESS_INTERVAL;
         let stats = self.stream.decoder().stats();
         self.sink.progress(StreamProgress {
             bytes: self.bytes,
@@ -413,7 +416,7 @@ impl<T: RunSink> StreamReading<T> {
 
 /// Returns a live stream that has not read any bytes.
 fn empty() -> GcStream {
-    let settling = Settling::After(LIVE_SETTLE_NS);
+    let settling = ReportTiming::After(LIVE_SETTLE_NS);
     GcStream::with_limits(Scope::Collections, settling, StreamLimits::one_live_process())
 }
 
@@ -434,6 +437,6 @@ pub(crate) enum StreamError {
     Damaged(#[from] nettrace::Error),
     #[error("{0}")]
     OverMemory(#[from] OverMemory),
-    #[error("the event stream did not start within {HEADER_WITHIN:?}")]
+    #[error("the event stream did not start within {HEADER_TIMEOUT:?}")]
     NoHeader,
 }

@@ -7,7 +7,7 @@ use base::backoff::Backoff;
 use base::run_key::RunKey;
 use tokio::time::Instant;
 
-use crate::backoff::{GOOD_CONDUCT, GOOD_LIFE, backoff, backoff_over_memory};
+use crate::backoff::{BACKOFF_RESET_AFTER, MEMORY_BACKOFF_RESET_AFTER, backoff, backoff_over_memory};
 
 /// Phase of a run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -29,7 +29,7 @@ pub(crate) struct Entry<T> {
     backoff: Backoff,
     /// Backoff for streams that used too much memory.
     over_memory: Backoff,
-    /// Whether the run waits because of memory. Nothing shortens that pause.
+    /// Whether the run waits because its stream used too much memory. No event shortens this pause.
     held_off: bool,
     /// Order of discovery. Runs found earlier are attached to first.
     arrival: u64,
@@ -46,9 +46,9 @@ impl<T> Entry<T> {
     /// is whether the stream used too much memory; such runs wait longer. `chance` is a random number from 0 to 1.
     pub(crate) fn again(&mut self, lived: Duration, over_memory: bool, now: Instant, chance: f64) -> Instant {
         let (backoff, good) = if over_memory {
-            (&mut self.over_memory, GOOD_CONDUCT)
+            (&mut self.over_memory, MEMORY_BACKOFF_RESET_AFTER)
         } else {
-            (&mut self.backoff, GOOD_LIFE)
+            (&mut self.backoff, BACKOFF_RESET_AFTER)
         };
         if lived >= good {
             backoff.reset();
@@ -117,7 +117,7 @@ impl<T> Registry<T> {
     }
 
     /// Returns the runs to attach to now, and the runs that wait for a free slot, both in order of discovery. Marks the
-    /// former as running.
+    /// runs to attach to as running.
     pub(crate) fn due(&mut self, now: Instant, limit: usize) -> (Vec<RunKey>, Vec<RunKey>) {
         let mut due: Vec<(u64, RunKey)> = Vec::new();
         for (key, entry) in &mut self.entries {
@@ -147,8 +147,9 @@ impl<T> Registry<T> {
         (start, over)
     }
 
-    /// Retries a waiting run immediately and resets its backoff, because an event such as a new socket may help. A run
-    /// that waits because of memory keeps waiting: a process can create sockets as often as it likes.
+    /// Retries a waiting run immediately and resets its backoff, because an event such as a new socket can resolve the
+    /// problem. A run whose stream used too much memory keeps waiting, because a process can create any number of
+    /// sockets.
     pub(crate) fn hurry(&mut self, key: RunKey) {
         if let Some(entry) = self.entries.get_mut(&key)
             && matches!(entry.phase, Phase::Waiting(_))
@@ -159,7 +160,7 @@ impl<T> Registry<T> {
         }
     }
 
-    /// Returns the time at which the next waiting run is due.
+    /// Returns the time at which the next waiting run is due, or `None` if no run waits.
     pub(crate) fn next_due(&self) -> Option<Instant> {
         let until = |entry: &Entry<T>| match entry.phase {
             Phase::Waiting(until) => Some(until),
@@ -183,8 +184,8 @@ mod tests {
     }
 
     /// Scenario: there are three runs and two slots; one of the two attached runs ends.
-    /// Guarantee: runs are attached to in order of discovery and within the limit; the third run is attached to when
-    /// one ends.
+    /// Guarantee: runs are attached to in order of discovery and within the limit; the third run is attached to as soon
+    /// as one of the attached runs has ended.
     #[test]
     fn runs_over_limit_wait_for_free_slot() {
         let now = Instant::now();
@@ -200,8 +201,8 @@ mod tests {
     }
 
     /// Scenario: a run fails repeatedly, then has a long session, then its socket is recreated.
-    /// Guarantee: the run is always retried, is not due early, waits half a second after the long session, and is due
-    /// at once after the new socket.
+    /// Guarantee: the run is always retried within 60 s, but never early. The pause after the long session is 0.5 s,
+    /// and the new socket ends the pause.
     #[test]
     fn failed_run_is_retried_indefinitely() {
         let mut now = Instant::now();
@@ -216,7 +217,7 @@ mod tests {
             now = until;
         }
         assert_eq!(registry.due(now, 9).0, [key(1)]);
-        let until = again(&mut registry, GOOD_LIFE, false, now, 1.0);
+        let until = again(&mut registry, BACKOFF_RESET_AFTER, false, now, 1.0);
         assert_eq!(until - now, Duration::from_millis(500));
         registry.hurry(key(1));
         assert_eq!(registry.due(now, 9).0, [key(1)]);
@@ -240,7 +241,7 @@ mod tests {
         let mut pauses = Vec::new();
         for _ in 0..10 {
             assert_eq!(registry.due(now, 9).0, [key(1)]);
-            let until = again(&mut registry, GOOD_LIFE, true, now, 1.0);
+            let until = again(&mut registry, BACKOFF_RESET_AFTER, true, now, 1.0);
             registry.hurry(key(1));
             assert_eq!(registry.due(until - Duration::from_millis(1), 9).0, []);
             pauses.push((until - now).as_secs());
@@ -248,9 +249,9 @@ mod tests {
         }
         assert_eq!(pauses, [30, 60, 120, 240, 480, 960, 1920, 3600, 3600, 3600]);
         assert_eq!(registry.due(now, 9).0, [key(1)]);
-        let until = again(&mut registry, GOOD_CONDUCT, true, now, 1.0);
+        let until = again(&mut registry, MEMORY_BACKOFF_RESET_AFTER, true, now, 1.0);
         assert_eq!((until - now).as_secs(), 30);
-        // A failure after the pause is treated like any other.
+        // After the pause, an ordinary failure is retried as soon as a new socket appears.
         assert_eq!(registry.due(until, 9).0, [key(1)]);
         again(&mut registry, Duration::ZERO, false, until, 1.0);
         registry.hurry(key(1));

@@ -1,19 +1,21 @@
 //! The second session of a process, which reads its finished requests.
 //!
 //! The session has its own connection, buffer and limits, so that neither its load nor its losses affect the session
-//! for collections. It also contains the edges of the collector's suspensions, so the time that a request lost is known
-//! from only this stream. Its events are Informational, so its end has no side effects in the process.
+//! for collections. It also contains the edges of the collector's suspensions, so this stream is sufficient to compute
+//! the time that a request lost. The events of the session are Informational, so the end of the session has no side
+//! effects in the process.
 //!
-//! `Microsoft-Diagnostics-DiagnosticSource` has only one set of filters: that of the last session, and none when that
-//! session ends. If another tool (for example, a trigger of dotnet-monitor) uses the provider, gcwatch's events stop,
-//! either immediately or when the tool's session ends. The provider's messages show this. Requests are unknown
-//! afterwards, which is logged. gcwatch does not reclaim the filter, and keeps its session open, because its end would
-//! stop the tool's events.
+//! `Microsoft-Diagnostics-DiagnosticSource` has only one set of filters, which belongs to the last session and is empty
+//! after that session ends. If another tool (for example, a trigger of dotnet-monitor) uses the provider, gcwatch's
+//! events stop, either immediately or when the tool's session ends. The provider's messages show this. Requests are
+//! unknown afterwards, which is logged. gcwatch does not reclaim the filter. It keeps its session open, because the end
+//! of this session would stop the tool's events.
 //!
 //! Activities of further sources (`requests.sources`) are requested only if an SDK is active in the process, because a
 //! listener without an SDK changes the headers that the process sends. The SDK is detected by the thread of its
-//! exporter, or by a request that is sampled although its caller sent no parent. Its assembly is not evidence, because
-//! it is also present if the SDK is disabled. The SDK can start after the session, which is then restarted.
+//! exporter, or by a request that is sampled although its caller sent no parent. The assembly of the SDK is not
+//! evidence, because it is also present if the SDK is disabled. The SDK can start after the session, which is then
+//! restarted.
 
 mod rate;
 mod sdk;
@@ -30,7 +32,7 @@ use tokio::sync::{mpsc, watch};
 use tokio::time::{sleep, timeout};
 
 use crate::options::RequestOptions;
-use crate::order::{Order, STOP_WITHIN, ordered_to_stop};
+use crate::order::{Order, STOP_TIMEOUT, ordered_to_stop};
 use crate::requests::sdk::has_sdk;
 use crate::requests::stream::RequestStream;
 use crate::shared::Shared;
@@ -39,7 +41,7 @@ use crate::sink::Sink;
 /// Maximum number of batches that wait for the task of the process.
 const BATCHES: usize = 16;
 /// Interval between checks for an SDK, until one is found.
-const LOOK_FOR_SDK_EVERY: Duration = Duration::from_secs(10);
+const LOOK_FOR_SDK_INTERVAL: Duration = Duration::from_secs(10);
 /// Delay before the retry of a failed session.
 const RETRY_AFTER: Duration = Duration::from_secs(60);
 
@@ -56,7 +58,7 @@ pub(crate) struct Batch {
 
 /// A message from the task that reads requests.
 #[derive(Debug)]
-pub(crate) enum News {
+pub(crate) enum RequestMessage {
     Batch(Batch),
     /// Another tool has set the filter, so requests can be missing.
     Taken,
@@ -75,7 +77,7 @@ pub(crate) fn begin<S: Sink>(
     options: RequestOptions,
     ahead_ns: Option<i64>,
     orders: watch::Receiver<Order>,
-) -> mpsc::Receiver<News> {
+) -> mpsc::Receiver<RequestMessage> {
     let (sender, news) = mpsc::channel(BATCHES);
     let reader = Reader {
         shared: Arc::clone(shared),
@@ -102,12 +104,12 @@ struct Reader<S: Sink> {
     has_sdk: bool,
     ahead_ns: Option<i64>,
     orders: watch::Receiver<Order>,
-    news: mpsc::Sender<News>,
+    news: mpsc::Sender<RequestMessage>,
 }
 
 /// Outcome of a session.
 enum End {
-    /// The process has exited, or the receiver was dropped.
+    /// The stream has ended, the task was ordered to stop, or the receiver was dropped.
     Over,
     /// An SDK was found. The session restarts with the sources.
     Anew,
@@ -139,7 +141,7 @@ impl<S: Sink> Reader<S> {
                 ..SessionConfig::default()
             };
             let client = Arc::clone(&self.client);
-            // The response does not wait for rounds.
+            // Use another executor, so that the response does not wait for a round.
             let beginning = async move { client.collect_tracing(&config).await };
             let end = match self.shared.commands.spawn(beginning).await {
                 Ok(Ok(session)) => self.read(session).await,
@@ -153,12 +155,12 @@ impl<S: Sink> Reader<S> {
                     continue;
                 }
                 End::Refused(why) => {
-                    let _gone = self.news.send(News::Off(why)).await;
+                    let _gone = self.news.send(RequestMessage::Off(why)).await;
                     return;
                 }
                 End::Failed(problem) => problem,
             };
-            if self.news.send(News::Paused(problem)).await.is_err() {
+            if self.news.send(RequestMessage::Paused(problem)).await.is_err() {
                 return;
             }
             tokio::select! {
@@ -188,20 +190,20 @@ impl<S: Sink> Reader<S> {
         looking.await.unwrap_or(false)
     }
 
-    /// Completes when the process has the exporter thread of an SDK, and never if no source waits for it.
+    /// Completes when the process has the exporter thread of an SDK, and never if no source waits for an SDK.
     async fn sdk_comes(&self) {
         if !self.looks_for_sdk() {
             return std::future::pending().await;
         }
         loop {
-            sleep(LOOK_FOR_SDK_EVERY).await;
+            sleep(LOOK_FOR_SDK_INTERVAL).await;
             if self.sees_sdk().await {
                 return;
             }
         }
     }
 
-    /// Reads a session and always awaits its end, because it must not stay in the process.
+    /// Reads a session and always awaits its end, because the session must not stay in the process.
     async fn read(&mut self, mut session: Session) -> End {
         if let Err(error) = session.move_here() {
             return End::Failed(error.to_string());
@@ -217,7 +219,7 @@ impl<S: Sink> Reader<S> {
             () = self.news.closed() => End::Over,
         };
         session.request_stop();
-        let _late = timeout(STOP_WITHIN, session.drain(|_| ())).await;
+        let _late = timeout(STOP_TIMEOUT, session.drain(|_| ())).await;
         let _stopped = session.stopped().await;
         end
     }

@@ -1,5 +1,5 @@
-//! Accepts connections of runtimes: `DOTNET_DiagnosticPorts=PATH` of the target, with the path on which gcwatch
-//! listens.
+//! Accepts connections of runtimes whose environment contains `DOTNET_DiagnosticPorts=PATH`, with the path on which
+//! gcwatch listens.
 //!
 //! A runtime whose port has `suspend`, which is the default, waits until it is resumed. Each arriving runtime therefore
 //! gets a task that resumes it: as soon as its session has started, when it will have no session, after any failure,
@@ -11,7 +11,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use dotnet_diagnostics::discovery::Scan;
-use dotnet_diagnostics::reverse::{Advertised, ReversePort};
+use dotnet_diagnostics::reverse::{AdvertisedRuntime, ReversePort};
 use dotnet_diagnostics::{Client, Deadlines, Endpoint, Error};
 use tokio::sync::oneshot;
 use tokio::task::{JoinSet, spawn_blocking};
@@ -23,12 +23,12 @@ use processes::text::bounded;
 /// Maximum time for which a suspended runtime waits for its session to start.
 const HOLD_AT_MOST: Duration = Duration::from_secs(3);
 /// Timeout for resuming all waiting runtimes at shutdown.
-const RESUME_WITHIN: Duration = Duration::from_secs(2);
+const RESUME_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// A runtime that has connected.
 #[derive(Debug)]
 pub(crate) struct Arrival {
-    /// Pid of the process; `None` if it is not visible to gcwatch, so that its run is unknown.
+    /// Pid of the process; `None` if the process is not visible to gcwatch, so that its run is unknown.
     pub(crate) pid: Option<u32>,
     /// Endpoint of the runtime.
     pub(crate) endpoint: Endpoint,
@@ -36,7 +36,7 @@ pub(crate) struct Arrival {
     pub(crate) begun: oneshot::Sender<()>,
 }
 
-/// The socket on which gcwatch listens, if any.
+/// The listening socket, if it is configured.
 #[derive(Debug, Default)]
 pub(crate) struct Listening {
     wanted: Option<PathBuf>,
@@ -45,7 +45,8 @@ pub(crate) struct Listening {
 }
 
 impl Listening {
-    /// Listens on this path. Runtimes that wait on the previous socket are resumed, and that socket is closed.
+    /// Listens on this path, or on no path if `path` is `None`. Runtimes that wait on the previous socket are resumed,
+    /// and the previous socket is closed.
     pub(crate) fn listen(&mut self, path: Option<&Path>) {
         if self.wanted.as_deref() == path {
             return;
@@ -64,7 +65,7 @@ impl Listening {
         }
     }
 
-    /// Waits for the next runtime, forever if there is no socket. This method is cancel safe.
+    /// Waits for the next runtime, or forever if there is no socket. This method is cancel safe.
     pub(crate) async fn arrived(&mut self) -> Arrival {
         let Some(port) = self.port.clone() else {
             return std::future::pending().await;
@@ -78,12 +79,12 @@ impl Listening {
         }
     }
 
-    fn welcome(&mut self, port: &Arc<ReversePort>, advertised: &Advertised) -> Arrival {
+    fn welcome(&mut self, port: &Arc<ReversePort>, advertised: &AdvertisedRuntime) -> Arrival {
         let (begun, waiting) = oneshot::channel();
         let client = port.client(advertised);
         let (pid, held) = (advertised.pid, Arc::clone(port));
         self.resuming.spawn(async move {
-            // Resume the runtime whether the message was sent, was dropped, or is late.
+            // Resume the runtime after a message, if the sender was dropped, and if the message is late.
             let _whichever = timeout(HOLD_AT_MOST, waiting).await;
             resume(&client, pid).await;
             // Keep the port open until then, so that the runtime can reconnect.
@@ -133,7 +134,7 @@ async fn resume(client: &Client, pid: Option<u32>) {
 }
 
 async fn resume_all(port: &ReversePort) {
-    if let Ok(failed) = timeout(RESUME_WITHIN, port.resume_all()).await {
+    if let Ok(failed) = timeout(RESUME_TIMEOUT, port.resume_all()).await {
         for (runtime, error) in failed {
             let error = bounded(&error.to_string());
             log!(warn: pid = runtime.pid, "cannot resume the runtime: {error}");
@@ -169,8 +170,9 @@ mod tests {
     /// Command set and number of ResumeRuntime.
     const RESUME: [u8; 2] = [0x04, 0x01];
 
-    /// Scenario: a runtime arrives and gets no session; another one waits when the port is closed.
-    /// Guarantee: the first runtime is resumed as soon as its arrival is dropped, the second one at shutdown.
+    /// Scenario: a runtime arrives and gets no session; another runtime waits when the port is closed.
+    /// Guarantee: the first runtime is resumed as soon as its arrival is dropped, and the second runtime is resumed at
+    /// shutdown.
     #[tokio::test]
     async fn arriving_runtime_is_resumed() {
         let folder = tempfile::tempdir().unwrap();

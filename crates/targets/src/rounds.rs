@@ -14,10 +14,10 @@ use nettrace::keep::Keeper;
 use tokio::runtime::Handle;
 use tokio::time::{Instant, MissedTickBehavior, interval};
 
-use crate::alive::Alive;
+use crate::alive::Heartbeats;
 use crate::black_box::BlackBoxes;
 use crate::buffer::READ_BYTES;
-use crate::guard::{BEAT_EVERY, Guard};
+use crate::guard::{Guard, HEARTBEAT_INTERVAL};
 
 /// Interval between rounds. Together with the runtime's 100 ms and the delays of reconstruction and exporter,
 /// everything is exported well within 1 s.
@@ -29,9 +29,9 @@ const SHORT_ROUND: Duration = Duration::from_millis(10);
 /// Margin by which a stream is ready before a round: timers are rounded up to milliseconds.
 const EARLY: Duration = Duration::from_millis(4);
 
-/// Maximum number of bytes that should wait in a socket. A socket holds about 200 KB; then the runtime's thread blocks
-/// in its write, and finally events are dropped. A stream that delivers more than this in a [`ROUND`] is read again
-/// after the time in which it delivers this amount.
+/// Maximum number of bytes that should wait in a socket. A socket holds about 200 KB. If the socket is full, the
+/// runtime's thread blocks in its write, and finally events are dropped. A stream that delivers more than this in a
+/// [`ROUND`] is read again after the time in which it delivers this amount.
 const WAITING_BYTES: u64 = 64 << 10;
 
 /// The executor that reads sessions, and its schedule.
@@ -41,7 +41,7 @@ pub struct Readers {
     pub(crate) rounds: Arc<Rounds>,
     guard: Option<Guard>,
     black_boxes: Option<Arc<BlackBoxes>>,
-    alive: Arc<Alive>,
+    alive: Arc<Heartbeats>,
 }
 
 impl Readers {
@@ -52,7 +52,7 @@ impl Readers {
             rounds,
             guard: None,
             black_boxes: None,
-            alive: Arc::new(Alive::new(Instant::now())),
+            alive: Arc::new(Heartbeats::new(Instant::now())),
         }
     }
 
@@ -62,7 +62,7 @@ impl Readers {
     pub fn guarded(mut self, guard: Guard) -> Self {
         let (beating, alive) = (guard.clone(), Arc::clone(&self.alive));
         self.executor.spawn(async move {
-            let mut beats = interval(BEAT_EVERY);
+            let mut beats = interval(HEARTBEAT_INTERVAL);
             beats.set_missed_tick_behavior(MissedTickBehavior::Delay);
             loop {
                 // The value is the scheduled time, not the current time.
@@ -82,17 +82,17 @@ impl Readers {
         self
     }
 
-    /// Returns the keeper for the blocks of a run's next stream; `None` if streams are not kept.
+    /// Returns the keeper for the blocks of a run's next stream, or `None` if streams are not kept.
     pub(crate) fn keeper(&self, run: RunKey) -> Option<Box<dyn Keeper>> {
         self.black_boxes.as_ref().map(|boxes| boxes.tap(run))
     }
 
     /// Returns the heartbeats of the reading thread and of the supervisor that uses these readers.
-    pub fn alive(&self) -> Arc<Alive> {
+    pub fn alive(&self) -> Arc<Heartbeats> {
         Arc::clone(&self.alive)
     }
 
-    /// Returns the guard for the clients that start sessions.
+    /// Returns the guard for the clients that start sessions, or `None` if the readers have no guard.
     pub fn guard(&self) -> Option<Arc<dyn dotnet_diagnostics::Guard>> {
         let guard = self.guard.clone()?;
         Some(Arc::new(guard))
@@ -111,7 +111,7 @@ impl Readers {
 /// The schedule of rounds shared by all streams.
 #[derive(Debug)]
 pub struct Rounds {
-    /// Start of the schedule. Rounds start at multiples of [`ROUND`] after it.
+    /// Start of the schedule. Rounds start at multiples of [`ROUND`] after this time.
     first: Instant,
     /// Number of streams that cannot wait for the next round.
     impatient: AtomicUsize,
@@ -127,7 +127,7 @@ impl Default for Rounds {
 }
 
 impl Rounds {
-    /// Returns the time that the reading thread sleeps before it checks for bytes.
+    /// Returns the duration for which the reading thread sleeps before it checks for bytes.
     pub fn rest(&self) -> Duration {
         if self.impatient.load(Ordering::Relaxed) > 0 {
             return SHORT_ROUND;
@@ -145,15 +145,15 @@ impl Rounds {
 /// Data rate of a stream, and the time until which its bytes can wait.
 #[derive(Debug)]
 pub(crate) struct Pace {
-    /// Time before which the stream is not read; `None` if it is read as soon as bytes arrive.
+    /// Time before which the stream is not read; `None` if the stream is read as soon as bytes arrive.
     pub(crate) until: Option<Instant>,
     rounds: Arc<Rounds>,
-    /// Time until which the stream counts as one that cannot wait for the next round: one round after it delivered that
-    /// much, independent of later bytes.
+    /// Time until which the stream counts as unable to wait for the next round: one round after the read that showed
+    /// its high rate, even if no more bytes arrive. `None` if the stream can wait.
     impatient_until: Option<Instant>,
     /// Whether the stream is read without pauses.
     hurries: bool,
-    /// Start of the last pause, and the number of bytes since.
+    /// Start of the last pause. `bytes` counts the bytes that were read since then.
     since: Instant,
     bytes: u64,
 }
@@ -186,7 +186,7 @@ impl Pace {
         }
     }
 
-    /// Returns the next time at which [`Self::pass`] has work.
+    /// Returns the next time at which [`Self::pass`] has work, or `None` if only new bytes cause work.
     pub(crate) fn next(&self) -> Option<Instant> {
         let calm = self.impatient_until.filter(|_| !self.hurries);
         [self.until, calm].into_iter().flatten().min()
@@ -203,7 +203,7 @@ impl Pace {
     /// Records that `count` bytes were read at once.
     pub(crate) fn take(&mut self, count: usize, now: Instant) {
         self.bytes = self.bytes.saturating_add(count as u64);
-        // More bytes are waiting.
+        // More bytes are waiting, or the stream is read without pauses.
         if count >= READ_BYTES || self.hurries {
             return;
         }
@@ -266,8 +266,7 @@ mod tests {
     }
 
     /// Scenario: a quiet process, a busy process and a process in an out-of-memory loop write their streams.
-    /// Guarantee: the quiet stream is read once per round; at any data rate, little more than the permitted amount
-    /// waits.
+    /// Guarantee: the quiet stream is read once per round; at any data rate, at most twice [`WAITING_BYTES`] wait.
     #[test]
     fn busier_stream_is_read_more_often() {
         let (quiet, most) = reads(20_000);
@@ -281,8 +280,8 @@ mod tests {
     }
 
     /// Scenario: a process writes nothing for an hour, then collects continuously, then exits.
-    /// Guarantee: the first bytes wait for one round like any others; then the stream is read at the rate that it
-    /// needs, with short sleeps of the thread; after the exit, the thread sleeps as before.
+    /// Guarantee: the first bytes wait for one round. Then the stream is read at the rate that it needs, with short
+    /// sleeps of the thread. After the exit, the stream no longer causes short sleeps.
     #[test]
     fn burst_after_silence_shortens_rounds() {
         let began = Instant::now();

@@ -13,8 +13,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use clr_gc::event::{ClrEvent, RUNDOWN_PROVIDER};
-use clr_gc::gc::Settling;
-use clr_gc::stream::{Advanced, GcStream, Observed, Scope, StreamLimits};
+use clr_gc::gc::ReportTiming;
+use clr_gc::stream::{AdvanceOutcome, GcStream, Observed, Scope, StreamLimits};
 use dotnet_diagnostics::message::{CollectVersion, Provider, Rundown, SessionConfig};
 use dotnet_diagnostics::{Client, Error};
 use opentelemetry_proto::tonic::common::v1::KeyValue;
@@ -25,7 +25,7 @@ use gc_telemetry::definition::settings as row;
 use gc_telemetry::value::key_value;
 
 /// Maximum duration of the session.
-const READ_WITHIN: Duration = Duration::from_secs(2);
+const READ_TIMEOUT: Duration = Duration::from_secs(2);
 /// Maximum number of bytes that are kept. A runtime sends about 1500.
 const MAX_BYTES: usize = 64 << 10;
 /// Keyword for GC events, the same in the rundown provider and in the runtime's provider.
@@ -39,7 +39,8 @@ const BIT_CONCURRENT: u32 = 0x1;
 const BIT_LARGE_PAGES: u32 = 0x2;
 const BIT_NOT_AFFINITIZED: u32 = 0x10;
 
-/// GC settings of a process. A field is `None` if the runtime does not send the setting, or if it is not configured.
+/// GC settings of a process. A field is `None` if the runtime does not send the setting, or if the setting is not
+/// configured.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct GcSettings {
     /// Whether server GC is used: several heaps, collected in parallel.
@@ -130,8 +131,8 @@ pub(crate) fn adaptive() -> KeyValue {
     key_value(row::DYNAMIC_ADAPTATION.name, Value::BoolValue(true))
 }
 
-/// Reads the settings, or returns `None` if the runtime does not send them. The session is always stopped, even if it
-/// takes too long.
+/// Reads the settings. Returns `None` if the runtime does not send its settings. The session is always stopped, even if
+/// the reading takes too long.
 ///
 /// # Errors
 ///
@@ -154,16 +155,20 @@ pub(crate) async fn read(client: Arc<Client>) -> Result<Option<GcSettings>, Erro
         let room = MAX_BYTES.saturating_sub(bytes.len());
         bytes.extend_from_slice(more.get(..room.min(more.len())).unwrap_or_default());
     });
-    // On a timeout, the bytes received so far may suffice.
-    if let Ok(Err(error)) = timeout(READ_WITHIN, drained).await {
+    // On a timeout, the bytes received so far can suffice.
+    if let Ok(Err(error)) = timeout(READ_TIMEOUT, drained).await {
         return Err(error);
     }
     Ok(settings_in(&bytes))
 }
 
-/// Returns the settings in a stream.
+/// Returns the settings in a stream, or `None` if the stream contains no settings.
 fn settings_in(bytes: &[u8]) -> Option<GcSettings> {
-    let mut stream = GcStream::with_limits(Scope::Everything, Settling::After(0), StreamLimits::one_live_process());
+    let mut stream = GcStream::with_limits(
+        Scope::Everything,
+        ReportTiming::After(0),
+        StreamLimits::one_live_process(),
+    );
     let space = stream.space(bytes.len());
     space.get_mut(..bytes.len())?.copy_from_slice(bytes);
     stream.filled(bytes.len());
@@ -175,7 +180,7 @@ fn settings_in(bytes: &[u8]) -> Option<GcSettings> {
         }
     };
     // Damage ends the stream, but the events before it are valid. Collections are ignored here.
-    while matches!(stream.advance(&mut take), Ok(Advanced::Paused)) {
+    while matches!(stream.advance(&mut take), Ok(AdvanceOutcome::Paused)) {
         while stream.next_outcome().is_some() {}
     }
     Some(settings).filter(|settings| *settings != GcSettings::default())
@@ -189,7 +194,7 @@ mod tests {
     use super::*;
 
     fn take(settings: &mut GcSettings, id: u32, payload: &[u8]) {
-        let layout = Layout::of(RUNDOWN_PROVIDER, id, Some(0)).unwrap();
+        let layout = Layout::find(RUNDOWN_PROVIDER, id, Some(0)).unwrap();
         settings.take_in(&decode(layout, payload, PointerSize::Eight).unwrap());
     }
 

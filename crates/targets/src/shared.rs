@@ -10,7 +10,7 @@ use crate::buffer::SharedBuffer;
 use crate::host::Host;
 use crate::look::NamedSockets;
 use crate::memory::StreamMemory;
-use crate::others::Watching;
+use crate::others::WatchedProcesses;
 use crate::rounds::Readers;
 use crate::threads::Threads;
 
@@ -33,7 +33,7 @@ pub(crate) struct Shared<S> {
     /// Memory held by all streams.
     pub(crate) memory: Arc<StreamMemory>,
     /// Processes whose connections to other tools are tracked.
-    pub(crate) watching: Watching,
+    pub(crate) watching: WatchedProcesses,
     /// Buffer through which all sessions are read.
     pub(crate) buffer: SharedBuffer,
 }

@@ -1,6 +1,6 @@
-//! Determines from the files of a process why it does not respond. The cause can be a signal, a debugger or a frozen
-//! control group that stops the process, a session that its tool does not read, or a command of another tool that keeps
-//! the runtime busy. It can also be unknown.
+//! Determines from the files of a process why it does not respond. A signal, a debugger or a frozen control group can
+//! have stopped the process. A tool can fail to read its session, or keep the runtime busy with a command. The cause
+//! can also be unknown.
 //!
 //! A thread that writes to a session's stream waits in `sock_alloc_send_pskb` while the socket is full, because the
 //! tool that requested the events does not read them. In .NET 11 and later, a session can make the runtime wait for its
@@ -34,8 +34,9 @@ enum Cause {
     None,
 }
 
-/// Returns why a process does not respond, as an observation and a remedy; `None` if the files of the process are not
-/// readable. `held` is whether a gcwatch instance reads the process. `major` is the major version of its runtime.
+/// Returns the reason why a process does not respond, as an observation and a remedy, or `None` if the files of the
+/// process are not readable. `held` is whether a gcwatch instance reads the process. `major` is the major version of
+/// the runtime.
 ///
 /// Blocks the calling thread.
 pub fn why_silent(process: &Process, held: bool, major: Option<u32>) -> Option<(String, String)> {
@@ -46,7 +47,8 @@ pub fn why_silent(process: &Process, held: bool, major: Option<u32>) -> Option<(
     let cause = cause(&folder)?;
     let address = process.socket.as_ref();
     let connections = address.and_then(|address| connections(process.pid, address.path()));
-    // A gcwatch instance has one connection, or two if it reads requests.
+    // A gcwatch instance has one connection. If it reads requests, it has two, and its second connection counts as
+    // another tool.
     let others = connections.map(|count| count.saturating_sub(usize::from(held)));
     Some(explained(cause, process.pid, others, major))
 }

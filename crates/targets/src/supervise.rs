@@ -28,15 +28,15 @@ use tokio::sync::{Semaphore, watch};
 use tokio::task::spawn_blocking;
 use tokio::time::{Instant, MissedTickBehavior, interval, sleep_until};
 
-use crate::alive::SAYS_EVERY;
+use crate::alive::HEARTBEAT_INTERVAL;
 use crate::buffer::SharedBuffer;
 use crate::filter::asks_for_environment;
 use crate::host::Host;
 use crate::lease::Leases;
-use crate::look::Look;
+use crate::look::ScanResult;
 use crate::new_processes::{self, NewProcesses};
 use crate::options::TargetOptions;
-use crate::others::Watching;
+use crate::others::WatchedProcesses;
 use crate::registry::Registry;
 use crate::reverse::{Arrival, Listening};
 use crate::rounds::Readers;
@@ -54,16 +54,16 @@ const INSPECTIONS: usize = 8;
 
 /// Sessions that were not stopped cleanly.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Unfinished {
+pub struct UnfinishedSessions {
     /// Pid, name and problem of each session.
     pub sessions: Vec<(u32, String, String)>,
 }
 
-/// Discovers .NET processes and reads their collections with `readers` until `shutdown` completes. It then stops and
+/// Discovers .NET processes and reads their collections with `readers` until `shutdown` completes. Then stops and
 /// drains all sessions concurrently, each within 3 s.
 ///
-/// Changed options take effect without ending the session of a process that they do not exclude: filters and limits
-/// immediately, session settings from the next session.
+/// Changed options end the session of a process only if they exclude the process. Filters and limits take effect
+/// immediately, and session settings with the next session.
 ///
 /// # Panics
 ///
@@ -73,11 +73,11 @@ pub async fn supervise<S: Sink>(
     sink: S,
     readers: Readers,
     shutdown: impl Future<Output = ()>,
-) -> Unfinished {
+) -> UnfinishedSessions {
     let alive = readers.alive();
     let mut supervisor = Supervisor::new(options, sink, readers).await;
     let mut shutdown = pin!(shutdown);
-    let mut says = interval(SAYS_EVERY);
+    let mut says = interval(HEARTBEAT_INTERVAL);
     says.set_missed_tick_behavior(MissedTickBehavior::Delay);
     let shared = Arc::clone(&supervisor.shared);
     // No look and no healing starts after shutdown has begun.
@@ -106,13 +106,13 @@ struct Supervisor<S: Sink> {
     new_processes: NewProcesses,
     /// Runtimes that connected to gcwatch and whose processes have not been scanned yet.
     arrivals: HashMap<u32, Arrival>,
-    unfinished: Unfinished,
+    unfinished: UnfinishedSessions,
 }
 
 /// Event that woke the supervisor.
-enum Woken<T> {
+enum WakeEvent<T> {
     Changes(std::io::Result<Changes>),
-    Looked(Option<Look>),
+    Looked(Option<ScanResult>),
     NewProcesses(Vec<u32>),
     Arrived(Arrival),
     Ended(RunKey, TaskOutcome<T>),
@@ -123,7 +123,7 @@ enum Woken<T> {
 impl<S: Sink> Supervisor<S> {
     async fn new(options: watch::Receiver<Arc<TargetOptions>>, sink: S, readers: Readers) -> Self {
         let leases = Leases::new(options.borrow().lease_folder.clone());
-        let watching = Watching::default();
+        let watching = WatchedProcesses::default();
         watching.set_leases(leases.clone());
         let host = spawn_blocking(move || {
             leases.sweep();
@@ -154,31 +154,32 @@ impl<S: Sink> Supervisor<S> {
             listening: Listening::default(),
             new_processes: new_processes::watch(),
             arrivals: HashMap::new(),
-            unfinished: Unfinished::default(),
+            unfinished: UnfinishedSessions::default(),
         };
         let options = supervisor.options.borrow_and_update().clone();
         supervisor.take_options(&options);
         supervisor
     }
 
-    /// Waits for the next event and handles it. This method is cancel safe because every wait in it is.
+    /// Waits for the next event and handles it. This method is cancel safe because all waits in this method are cancel
+    /// safe.
     async fn step(&mut self) {
         let woken = self.woken().await;
         let now = Instant::now();
         match woken {
-            Woken::Changes(Ok(changes)) => self.take_changes(&changes),
-            Woken::Changes(Err(error)) => self.directories.give_up(&error),
-            Woken::Looked(Some(look)) => self.take_look(look),
-            Woken::Looked(None) => log!(error: "the scan of /proc failed"),
-            Woken::NewProcesses(pids) => self.scans.request.pids.extend(pids),
-            Woken::Arrived(arrival) => self.take_arrival(arrival),
-            Woken::Ended(key, outcome) => self.take_ended(key, outcome, now),
-            Woken::Options => {
+            WakeEvent::Changes(Ok(changes)) => self.take_changes(&changes),
+            WakeEvent::Changes(Err(error)) => self.directories.give_up(&error),
+            WakeEvent::Looked(Some(look)) => self.take_look(look),
+            WakeEvent::Looked(None) => log!(error: "the scan of /proc failed"),
+            WakeEvent::NewProcesses(pids) => self.scans.request.pids.extend(pids),
+            WakeEvent::Arrived(arrival) => self.take_arrival(arrival),
+            WakeEvent::Ended(key, outcome) => self.take_ended(key, outcome, now),
+            WakeEvent::Options => {
                 let options = self.options.borrow_and_update().clone();
                 self.take_options(&options);
                 self.scans.judge_all();
             }
-            Woken::Time => self.scans.check(now),
+            WakeEvent::Time => self.scans.check(now),
         }
         let options = self.options.borrow().clone();
         let known = self.registry.iter().map(|(key, entry)| (key, entry.run.visible));
@@ -187,7 +188,7 @@ impl<S: Sink> Supervisor<S> {
         self.scans.begin_if_due(now, &options, watches, known, connected);
     }
 
-    async fn woken(&mut self) -> Woken<S::Run> {
+    async fn woken(&mut self) -> WakeEvent<S::Run> {
         let now = Instant::now();
         let scan = self.scans.next_due(now);
         let wake_at = self.registry.next_due().map_or(scan, |due| due.min(scan));
@@ -200,21 +201,21 @@ impl<S: Sink> Supervisor<S> {
             }
         };
         tokio::select! {
-            changes = self.directories.changed() => Woken::Changes(changes),
-            looked = self.scans.ended() => Woken::Looked(looked),
-            pids = self.new_processes.found() => Woken::NewProcesses(pids),
-            arrival = self.listening.arrived() => Woken::Arrived(arrival),
-            Some((key, outcome)) = self.tasks.ended() => Woken::Ended(key, outcome),
-            () = new_options => Woken::Options,
-            () = sleep_until(wake_at) => Woken::Time,
+            changes = self.directories.changed() => WakeEvent::Changes(changes),
+            looked = self.scans.ended() => WakeEvent::Looked(looked),
+            pids = self.new_processes.found() => WakeEvent::NewProcesses(pids),
+            arrival = self.listening.arrived() => WakeEvent::Arrived(arrival),
+            Some((key, outcome)) = self.tasks.ended() => WakeEvent::Ended(key, outcome),
+            () = new_options => WakeEvent::Options,
+            () = sleep_until(wake_at) => WakeEvent::Time,
         }
     }
 
     fn take_changes(&mut self, changes: &Changes) {
         let request = &mut self.scans.request;
         request.all |= changes.overflow;
-        // The name contains the pid in the process's own namespace, which is usually that of gcwatch. The scan checks
-        // it.
+        // The name contains the pid in the process's own namespace, which is usually the namespace of gcwatch. The scan
+        // checks the pid.
         request.pids.extend(changes.made.iter().map(|name| name.pid));
         for (key, entry) in self.registry.iter() {
             let name = SocketName {
@@ -253,7 +254,7 @@ impl<S: Sink> Supervisor<S> {
     }
 }
 
-/// Returns whether a process in another pid namespace is known. If so, the pids in the names of new sockets may be pids
+/// Returns whether a process in another pid namespace is known. If so, the pids in the names of new sockets can be pids
 /// of another namespace.
 fn has_foreign_namespaces<T>(registry: &Registry<KnownRun<T>>) -> bool {
     let foreign = |key: RunKey, ns_pid: Option<u32>| ns_pid.is_some_and(|pid| pid != key.pid);

@@ -31,7 +31,8 @@ pub(crate) fn named(tasks: &Path, fits: impl Fn(&str) -> bool) -> impl Iterator<
     tasks.filter(move |task| std::fs::read_to_string(task.join("comm")).is_ok_and(|name| fits(name.trim_end())))
 }
 
-/// Returns the last number in `NSpid`, which has one per namespace, or the name of the folder if there is none.
+/// Returns the thread's id in its innermost pid namespace: the last number of `NSpid`, or the name of the folder if
+/// `status` has no such line. Returns `None` if the thread has exited.
 pub(crate) fn own_number(task: &Path) -> Option<u64> {
     let status = std::fs::read(task.join("status")).ok()?;
     match parse_status(&status).ns_pid {

@@ -17,7 +17,7 @@ const NAME: &str = ".NET EventPipe";
 /// Maximum number of remembered answers.
 const MAX_KNOWN: usize = 32;
 
-/// The threads of a process that have requested a collection.
+/// The threads of a process that have requested a collection, and whether they serve tools.
 #[derive(Debug)]
 pub(crate) struct ToolThread {
     tasks: Option<PathBuf>,
@@ -26,7 +26,7 @@ pub(crate) struct ToolThread {
 }
 
 impl ToolThread {
-    /// Creates the state for a process; `None` if it is not visible in gcwatch's `/proc`.
+    /// Creates the state for a process. `pid` is `None` if the process is not visible in gcwatch's `/proc`.
     pub(crate) fn new(pid: Option<u32>) -> Self {
         Self {
             tasks: pid.map(|pid| PathBuf::from(format!("/proc/{pid}/task"))),
@@ -34,7 +34,7 @@ impl ToolThread {
         }
     }
 
-    /// Returns whether a thread serves tools; `None` if unknown.
+    /// Returns whether a thread serves tools, or `None` if unknown.
     pub(crate) fn is(&mut self, thread: u64) -> Option<bool> {
         if let Some((_, is)) = self.known.iter().find(|(known, _)| *known == thread) {
             return Some(*is);
@@ -57,10 +57,10 @@ impl ToolThread {
 mod tests {
     use super::*;
 
-    /// Scenario: this process has a thread with that name and another one; then the thread exits; another process does
-    /// not exist.
-    /// Guarantee: the thread is recognized by its id and the other thread is not; the answer is remembered; without a
-    /// thread of that name, the result is unknown.
+    /// Scenario: this process has a thread with the name of threads that serve tools, and another thread; then the
+    /// named thread exits. Another process is not visible.
+    /// Guarantee: the named thread is recognized by its id, and the other thread is not; the answer is remembered.
+    /// Without a thread of this name, or for an invisible process, the result is unknown.
     #[test]
     fn tool_thread_is_recognized_by_name() {
         let (sender, numbers) = std::sync::mpsc::channel();

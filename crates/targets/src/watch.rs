@@ -1,9 +1,9 @@
-//! Watches directories with inotify and reports the runtime sockets that are created and deleted in them.
+//! Watches directories with inotify, and reports runtime sockets that are created or deleted in these directories.
 //!
-//! Events that arrive within [`DEBOUNCE`] are returned together as one change. An overflow of the kernel's queue is
-//! returned as a change without names, so that the caller scans everything. Directories are identified by device and
-//! inode, and at most [`MAX_DIRECTORIES`] are watched: a hundred containers have a hundred directories, a hundred plain
-//! processes share one.
+//! Events that arrive within [`DEBOUNCE`] are returned together as one change. If the kernel's queue overflows, the
+//! change is marked as incomplete, so that the caller scans everything. Directories are identified by device and inode,
+//! and at most [`MAX_DIRECTORIES`] are watched. 100 containers have 100 directories, whereas 100 processes outside
+//! containers share one directory.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
@@ -21,13 +21,13 @@ use crate::inotify::{self, Inotify};
 /// Duration for which the events of a burst are collected.
 pub(crate) const DEBOUNCE: Duration = Duration::from_millis(100);
 
-/// Pause between two reads without socket names. It keeps the cost low if other processes create files endlessly.
-const REST: Duration = Duration::from_millis(10);
+/// Pause after a read that contained no sockets. The pause limits the cost if other processes create files endlessly.
+const READ_PAUSE: Duration = Duration::from_millis(10);
 
 /// Maximum number of events per read. The kernel queues 16384, and other processes can add events during the read.
-const MOST_EVENTS: usize = 4096;
+const MAX_EVENTS: usize = 4096;
 
-/// Maximum number of watched directories. The slow scan covers the others.
+/// Maximum number of watched directories. The slow scan covers further directories.
 pub(crate) const MAX_DIRECTORIES: usize = 1024;
 /// Maximum number of names in one change. More names count as an overflow.
 const MAX_NAMES: usize = 4096;
@@ -35,12 +35,12 @@ const MAX_NAMES: usize = 4096;
 /// Identity of a directory, independent of its path.
 pub(crate) type DirectoryId = (u64, u64);
 
-/// Sockets that were created and deleted.
+/// Sockets that were created or deleted since the previous change.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct Changes {
     pub(crate) made: BTreeSet<SocketName>,
     pub(crate) deleted: BTreeSet<SocketName>,
-    /// Whether more changes happened than are listed.
+    /// Whether the sets are incomplete, so that the caller must scan everything.
     pub(crate) overflow: bool,
 }
 
@@ -69,15 +69,15 @@ impl Changes {
 
 /// Error returned if a directory cannot be watched.
 #[derive(Debug, thiserror::Error)]
-pub(crate) enum NotWatched {
+pub(crate) enum WatchError {
     #[error("{MAX_DIRECTORIES} directories are watched already")]
     Full,
     #[error("{0}")]
     System(#[from] io::Error),
 }
 
-/// The set of watched directories. It is shared between threads: adding a directory makes the kernel ask its file
-/// system for permissions, which can block forever.
+/// The set of watched directories. The set is shared, so that dedicated threads can add directories: the kernel queries
+/// the file system of a new directory for permissions, which can block forever.
 #[derive(Debug)]
 pub(crate) struct Watches {
     inotify: Inotify,
@@ -91,7 +91,7 @@ impl Watches {
 
     fn take(&self, event: &Event<'_>, changes: &mut Changes) {
         if event.events().contains(ReadFlags::IGNORED) {
-            // The directory was deleted.
+            // The kernel removed the watch, for example because the directory was deleted.
             let watch = event.wd();
             self.lock().retain(|_, known| *known != watch);
         }
@@ -99,10 +99,10 @@ impl Watches {
         changes.take_in(event.events(), name);
     }
 
-    /// Watches a directory that was opened with `O_PATH`. Returns whether the directory is new.
+    /// Watches a directory that was opened with `O_PATH`. Returns `false` if the directory is already watched.
     ///
     /// Blocks the calling thread.
-    pub(crate) fn add(&self, directory: &OwnedFd) -> Result<bool, NotWatched> {
+    pub(crate) fn add(&self, directory: &OwnedFd) -> Result<bool, WatchError> {
         let id = directory_id(directory)?;
         {
             let known = self.lock();
@@ -110,10 +110,10 @@ impl Watches {
                 return Ok(false);
             }
             if known.len() >= MAX_DIRECTORIES {
-                return Err(NotWatched::Full);
+                return Err(WatchError::Full);
             }
         }
-        // Use the descriptor: the path can refer to another directory by now.
+        // Use the descriptor, because the path can refer to another directory by now.
         let path = format!("/proc/self/fd/{}", directory.as_raw_fd());
         let flags = WatchFlags::CREATE
             | WatchFlags::DELETE
@@ -126,7 +126,7 @@ impl Watches {
     }
 }
 
-/// Receives the events of the watched directories.
+/// A receiver of the events of the watched directories.
 #[derive(Debug)]
 pub(crate) struct SocketWatch {
     announced: inotify::Changes,
@@ -151,17 +151,17 @@ impl SocketWatch {
         })
     }
 
-    /// Returns the set to which directories are added.
+    /// Returns the watched directories, to which callers can add directories.
     pub(crate) fn watches(&self) -> &Arc<Watches> {
         &self.watches
     }
 
-    /// Removes all directories that are not in `wanted`.
+    /// Stops watching all directories that are not in `wanted`.
     pub(crate) fn keep(&mut self, wanted: &BTreeSet<DirectoryId>) {
         self.watches.lock().retain(|id, watch| {
             let stays = wanted.contains(id);
             if !stays {
-                // The kernel removes a watch together with its directory, so this call can fail.
+                // This call can fail, because the kernel removes the watch of a deleted directory.
                 self.watches.inotify.remove(*watch);
             }
             stays
@@ -173,11 +173,9 @@ impl SocketWatch {
         loop {
             if let Some(at) = self.due_at {
                 sleep_until(at).await;
-                // Events that are not read here are part of the next change.
+                // Events beyond `MAX_EVENTS` are part of the next change.
                 let Self { watches, pending, .. } = self;
-                watches
-                    .inotify
-                    .read(MOST_EVENTS, |event| watches.take(event, pending))?;
+                watches.inotify.read(MAX_EVENTS, |event| watches.take(event, pending))?;
                 self.due_at = None;
                 return Ok(std::mem::take(&mut self.pending));
             }
@@ -188,9 +186,9 @@ impl SocketWatch {
                 ..
             } = self;
             let each = |event: &Event<'_>| watches.take(event, pending);
-            announced.next(MOST_EVENTS, each).await?;
+            announced.next(MAX_EVENTS, each).await?;
             if self.pending.is_empty() {
-                sleep(REST).await;
+                sleep(READ_PAUSE).await;
             } else {
                 self.due_at = Some(Instant::now() + DEBOUNCE);
             }
@@ -220,9 +218,9 @@ mod tests {
         SocketName { pid, key: 9 }
     }
 
-    /// Scenario: sockets and other files are created and deleted in two watched directories; one of them is added under
-    /// two paths.
-    /// Guarantee: a burst is returned as one change that contains only runtime sockets; each directory is watched once.
+    /// Scenario: sockets and another file are created in two watched directories, and a socket is deleted. One of the
+    /// directories is added again under a second path.
+    /// Guarantee: a burst is returned as one change that contains only runtime sockets. Each directory is watched once.
     #[tokio::test]
     async fn created_and_deleted_sockets_are_reported() {
         let (a, b) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
@@ -246,8 +244,9 @@ mod tests {
         assert_eq!(watch.changed().await.unwrap().deleted, BTreeSet::from([name(1)]));
     }
 
-    /// Scenario: one directory is no longer wanted, another is deleted, and the first one is added again.
-    /// Guarantee: neither directory is watched after that, and the first one can be watched again.
+    /// Scenario: of three watched directories, one is no longer wanted, and another is deleted. Sockets are created in
+    /// the unwanted directory and in the third directory; then the unwanted directory is added again.
+    /// Guarantee: only the third directory is still watched, and the unwanted directory can be added again.
     #[tokio::test]
     async fn unwanted_and_deleted_directories_are_not_watched() {
         let kept = tempfile::tempdir().unwrap();
@@ -268,7 +267,7 @@ mod tests {
         assert!(watch.watches().add(&open_directory(dropped.path()).unwrap()).unwrap());
     }
 
-    /// Scenario: the kernel's queue overflows, and then more names arrive than a change can hold.
+    /// Scenario: the kernel's queue overflows during a change; another change gets more names than it can hold.
     /// Guarantee: both changes are marked as incomplete.
     #[test]
     fn overflow_marks_change_as_incomplete() {

@@ -21,8 +21,8 @@ pub(super) const PRIVATE: &str = "/api/v1/evidence/";
 /// Accepted logins, and the paths that require a login.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Access {
-    /// SHA-256 hashes of `Bearer TOKEN` and of each `Basic BASE64`: the comparison of hashes has the same duration for
-    /// every guess, and discloses nothing about the secret.
+    /// SHA-256 hashes of `Bearer TOKEN` and of each `Basic BASE64`. The duration of a comparison of hashes does not
+    /// disclose the part of a secret that a guess matches.
     accepted: Vec<[u8; 32]>,
     has_users: bool,
     has_token: bool,
@@ -57,12 +57,14 @@ impl Access {
         }
     }
 
-    /// Returns `true` if the decision depends on the user on this host, and on the presence of a proxy.
+    /// Returns `true` if the decision about a path depends on the user who sends the request, and on the presence of a
+    /// proxy.
     pub(super) fn depends_on_user(&self, path: &str) -> bool {
         path.starts_with(PRIVATE) && self.is_loopback && self.protects == Protects::Private
     }
 
-    /// Returns the decision. `is_own` is `true` if root or the user of gcwatch sends the request from this host.
+    /// Returns the decision about a request. `is_own` is `true` if root or the user of gcwatch sends the request from
+    /// this host.
     pub(super) fn verdict(&self, path: &str, headers: &HeaderMap, is_own: bool) -> Admission {
         if super::health::is_health(path) {
             return Admission::Served;
@@ -147,8 +149,8 @@ mod tests {
     }
 
     /// Scenario: listeners are on loopback and elsewhere, with and without logins. Requests have no login, a user, the
-    /// token or a wrong login, from root or from another user, for health, figures and private paths.
-    /// Guarantee: the decisions match the table of the module.
+    /// token or a wrong login, from root or from another user, for health, metrics and private paths.
+    /// Guarantee: the decisions match the table of the module. Debug output contains no secret.
     #[test]
     fn decisions_match_table() {
         let ann = format!("basic {}", BASE64_STANDARD.encode("ann:correct horse"));

@@ -21,12 +21,13 @@ use tokio::task::spawn_blocking;
 use tokio::time::timeout;
 
 /// Maximum time for a response about processes.
-const WITHIN: Duration = Duration::from_secs(2);
+const ANSWER_TIMEOUT: Duration = Duration::from_secs(2);
 
-/// Maximum number of concurrent connections for all requests, and of concurrent responses about processes, each on its
-/// own thread, including responses that no client waits for.
-pub(super) const AT_ONCE: usize = 64;
-static ANSWERS: LazyLock<Arc<Semaphore>> = LazyLock::new(|| Arc::new(Semaphore::new(AT_ONCE)));
+/// Maximum number of concurrent connections that serve all requests; also the maximum number of concurrent responses
+/// about processes. Each response about processes occupies a thread until it is ready, even if its client has stopped
+/// waiting.
+pub(super) const MAX_CONCURRENT: usize = 64;
+static ANSWERS: LazyLock<Arc<Semaphore>> = LazyLock::new(|| Arc::new(Semaphore::new(MAX_CONCURRENT)));
 
 /// Paths of the API, listed in the response to an unknown path.
 pub(super) const PATHS: [&str; 17] = [
@@ -88,7 +89,7 @@ pub(super) fn busy_for_seconds(error: &str, remedy: &str) -> Refusal {
     refusal
 }
 
-/// Returns the parameters of a request.
+/// Returns the parameters of a request, or 400 with `remedy` if they are invalid.
 pub(super) fn asked<T>(query: Result<Query<T>, QueryRejection>, remedy: &str) -> Result<T, Refusal> {
     query
         .map(|Query(asked)| asked)
@@ -97,12 +98,12 @@ pub(super) fn asked<T>(query: Result<Query<T>, QueryRejection>, remedy: &str) ->
 
 /// Returns a body that sends the received parts in order.
 pub(super) fn streamed(parts: mpsc::Receiver<Bytes>) -> Body {
-    Body::new(Streamed(parts))
+    Body::new(StreamedBody(parts))
 }
 
-struct Streamed(mpsc::Receiver<Bytes>);
+struct StreamedBody(mpsc::Receiver<Bytes>);
 
-impl hyper::body::Body for Streamed {
+impl hyper::body::Body for StreamedBody {
     type Data = Bytes;
     type Error = Infallible;
 
@@ -111,15 +112,16 @@ impl hyper::body::Body for Streamed {
     }
 }
 
-/// Middleware for responses about processes: returns 503 after [`WITHIN`].
+/// Middleware for responses about processes: returns 503 after [`ANSWER_TIMEOUT`], or if [`MAX_CONCURRENT`] responses
+/// are in progress.
 pub(super) async fn in_time(request: Request, next: Next) -> Response {
     within(next.run(request)).await
 }
 
-/// Runs the response on its own thread, because it may wait for the update of a process.
+/// Runs a response on a separate thread, because the response can wait for the update of a process.
 async fn within(answer: impl Future<Output = Response> + Send + 'static) -> Response {
     let Ok(place) = Arc::clone(&ANSWERS).try_acquire_owned() else {
-        let error = format!("{AT_ONCE} responses are already in progress");
+        let error = format!("{MAX_CONCURRENT} responses are already in progress");
         return busy(&error, "retry in a few seconds").into_response();
     };
     let runtime = Handle::current();
@@ -128,14 +130,14 @@ async fn within(answer: impl Future<Output = Response> + Send + 'static) -> Resp
         drop(place);
         answer
     });
-    match timeout(WITHIN, answering).await {
+    match timeout(ANSWER_TIMEOUT, answering).await {
         Ok(Ok(answer)) => answer,
         Ok(Err(_panicked)) => {
             let remedy = "see the reason in the log of gcwatch; report the problem";
             refusal(StatusCode::INTERNAL_SERVER_ERROR, "the response failed", remedy).into_response()
         }
         Err(_late) => {
-            let error = format!("the response was not ready within {} s", WITHIN.as_secs());
+            let error = format!("the response was not ready within {} s", ANSWER_TIMEOUT.as_secs());
             let remedy = "retry; if the problem persists, gcwatch lacks CPU (see the lag in /api/v1/self)";
             busy(&error, remedy).into_response()
         }
@@ -159,8 +161,8 @@ mod tests {
     use super::*;
 
     /// Scenario: a response waits for a process that another thread holds; a second response starts; two seconds pass.
-    /// Guarantee: the second response is immediate. The first response is a 503 with a remedy. The place of its thread
-    /// is occupied until the thread ends, and then free.
+    /// Guarantee: the second response is immediate. The first response has the status 503. The place of its thread is
+    /// occupied until the thread ends, and then free.
     #[tokio::test(start_paused = true)]
     async fn slow_response_is_refused() {
         let (end, held) = mpsc::channel::<()>();
@@ -169,16 +171,16 @@ mod tests {
             StatusCode::OK.into_response()
         }));
         // The first response waits.
-        while ANSWERS.available_permits() == AT_ONCE {
+        while ANSWERS.available_permits() == MAX_CONCURRENT {
             yield_now().await;
         }
         let second = within(async { StatusCode::OK.into_response() }).await;
         assert_eq!(second.status(), StatusCode::OK);
-        advance(WITHIN).await;
+        advance(ANSWER_TIMEOUT).await;
         assert_eq!(first.await.unwrap().status(), StatusCode::SERVICE_UNAVAILABLE);
-        assert_eq!(ANSWERS.available_permits(), AT_ONCE - 1);
+        assert_eq!(ANSWERS.available_permits(), MAX_CONCURRENT - 1);
         drop(end);
-        let all = u32::try_from(AT_ONCE).unwrap();
+        let all = u32::try_from(MAX_CONCURRENT).unwrap();
         drop(ANSWERS.acquire_many(all).await.unwrap());
     }
 }

@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 
 use super::answer::{Refusal, asked, bad, not_found};
 use super::{MAX_COLLECTIONS, Site};
-use api::view::{CollectionRecord, NoCollection, OverviewRecord, ProcessRecord, WatcherRecord};
+use api::view::{CollectionLookupError, CollectionRecord, OverviewRecord, ProcessRecord, WatcherRecord};
 use base::clock::now_unix_ns;
 
 /// Returns the record of the overview.
@@ -36,14 +36,14 @@ pub(super) async fn processes(State(site): State<Site>) -> Json<Value> {
     Json(json!({ "processes": site.views.rows(&incidents, true) }))
 }
 
-/// Parses a number in a path.
+/// Parses a number in a path. The error is a 400 that names the number with `what`.
 pub(super) fn number<T: std::str::FromStr>(text: &str, what: &str) -> Result<T, Refusal> {
     let error = || format!("{text:?} is not a valid {what}");
     let number = text.parse();
     number.map_err(|_| bad(&error(), "use an integer from /api/v1/overview"))
 }
 
-/// Returns the record of a process, with the data of the site.
+/// Returns the record of a process with the dashboard URL of the site, or `None` if no process with this pid is known.
 pub(super) fn process_record(site: &Site, pid: u32) -> Option<ProcessRecord> {
     let mut record = site.views.process(pid)?;
     record.grafana_url = site.grafana_url.as_deref().map(str::to_owned);
@@ -70,12 +70,12 @@ pub(super) async fn collection(
     let (pid, wanted) = (number(&pid, "pid")?, number(&wanted, "number of a collection")?);
     let found = site.views.collection(pid, wanted);
     let mut record = found.map_err(|missing| match missing {
-        NoCollection::NoProcess => no_process(pid),
-        NoCollection::NoNumber(None) => not_found(
+        CollectionLookupError::NoProcess => no_process(pid),
+        CollectionLookupError::NoNumber(None) => not_found(
             &format!("no collection of pid {pid} was observed yet"),
             "wait for a collection; an idle process does not collect",
         ),
-        NoCollection::NoNumber(Some((first, last))) => not_found(
+        CollectionLookupError::NoNumber(Some((first, last))) => not_found(
             &format!("collection {wanted} of pid {pid} is not available"),
             &format!(
                 "{first} to {last} are available if they were observed; older collections are in the receiver of \
@@ -91,7 +91,8 @@ pub(super) async fn targets(State(site): State<Site>) -> Json<Value> {
     Json(json!({ "targets": site.views.targets() }))
 }
 
-/// Returns the active rules and their files; with a pid, the rules for this process.
+/// Returns the rule files and the active rules with their states in all processes, or only in the process with this
+/// pid.
 pub(super) fn rules_record(site: &Site, pid: Option<u32>) -> Value {
     let mut answer = site.watcher.rule_files();
     if let Some(fields) = answer.as_object_mut() {

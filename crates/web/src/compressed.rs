@@ -1,5 +1,4 @@
-//! Compression of responses with gzip for clients that accept it: the metrics of two hundred processes shrink to a
-//! twentieth.
+//! Compression of responses with gzip for clients that accept it: the metrics of 200 processes shrink to 5 %.
 
 use std::io::Write as _;
 
@@ -12,14 +11,18 @@ use flate2::Compression;
 use flate2::write::GzEncoder;
 
 /// Minimum size of compressed responses, bytes.
-const LEAST: u64 = 1024;
+const MIN_BYTES: u64 = 1024;
 
-/// Compresses the response if the client accepts gzip and the response is large enough. Streams and small responses are
-/// not compressed.
+/// Compresses the response if the client accepts gzip and the response is large enough. Streams of events, small
+/// responses and images are not compressed.
 pub(super) async fn compressed(request: Request, next: Next) -> Response {
     let accepts = accepts_gzip(request.headers());
     let answer = next.run(request).await;
-    let is_worth = answer.body().size_hint().exact().is_some_and(|bytes| bytes >= LEAST);
+    let is_worth = answer
+        .body()
+        .size_hint()
+        .exact()
+        .is_some_and(|bytes| bytes >= MIN_BYTES);
     if !is_worth || !is_text(answer.headers()) {
         return answer;
     }
@@ -59,8 +62,8 @@ fn is_text(headers: &HeaderMap) -> bool {
     })
 }
 
-/// Returns `true` if a client accepts gzip (RFC 9110, 12.5.3): a coding with weight 0 is not accepted; `*` is any
-/// coding.
+/// Returns `true` if a client accepts gzip (RFC 9110, 12.5.3): a coding with weight 0 is not accepted. `*` stands for
+/// `gzip` if the client does not list `gzip`.
 fn accepts_gzip(headers: &HeaderMap) -> bool {
     let all = headers.get_all(header::ACCEPT_ENCODING);
     let codings = all

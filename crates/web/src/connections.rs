@@ -29,29 +29,30 @@ use tokio::task::{AbortHandle, JoinSet, yield_now};
 use tokio::time::{Instant, sleep};
 use tokio_rustls::TlsAcceptor;
 
-use self::places::Places;
+use self::places::ConnectionSlots;
 use self::serving::{ConnectionPlace, answer, answer_once};
-use super::answer::AT_ONCE;
+use super::answer::MAX_CONCURRENT;
 use super::peer::Ends;
 
 /// Number of additional places for health requests.
 const RESERVED: usize = 16;
-/// Number of additional places for health requests with TLS. The handshake takes a round trip and a signature: at
-/// 20,000 connections per second, the oldest place is six milliseconds old when it is reassigned.
+/// Number of additional places for health requests with TLS. The handshake takes a round trip and a signature, so that
+/// each connection needs its place for longer. At 20,000 connections per second, the oldest place is six milliseconds
+/// old when it is reassigned.
 const RESERVED_TLS: usize = 128;
 /// Time after which an idle connection, or a connection that reads its response slowly, can be replaced.
 const GRACE: Duration = Duration::from_secs(1);
-/// Maximum size of the kernel's send buffer per connection, bytes; the kernel doubles the value. The default limit is 4
-/// MiB for a client that does not read, counted in the control group of gcwatch.
+/// Maximum size of the kernel's send buffer per connection, bytes; the kernel doubles the value. By default, the kernel
+/// buffers at most 4 MiB for a client that does not read, and charges this memory to the control group of gcwatch.
 const SEND_BUFFER_BYTES: usize = 128 << 10;
 /// Deadline for the head of a request, from the start of the connection or the end of the previous request; also the
 /// idle timeout.
-const HEAD_WITHIN: Duration = Duration::from_secs(90);
-/// Maximum age of a connection. A scraper opens a new connection.
+const HEAD_TIMEOUT: Duration = Duration::from_secs(90);
+/// Maximum age of a connection. A scraper then opens a new connection.
 const LIFETIME: Duration = Duration::from_secs(600);
 /// Deadline for the last response of a connection that is closing.
-const LAST_ANSWER_WITHIN: Duration = Duration::from_secs(30);
-/// Pause before the next accept if the system has no free file descriptor.
+const LAST_ANSWER_TIMEOUT: Duration = Duration::from_secs(30);
+/// Pause before the next accept after an error of the system, for example if no file descriptor is free.
 const PAUSE: Duration = Duration::from_millis(500);
 
 /// Deadlines of a connection; tests use shorter deadlines.
@@ -63,9 +64,9 @@ struct Deadlines {
 }
 
 const DEADLINES: Deadlines = Deadlines {
-    head: HEAD_WITHIN,
+    head: HEAD_TIMEOUT,
     lifetime: LIFETIME,
-    last_answer: LAST_ANSWER_WITHIN,
+    last_answer: LAST_ANSWER_TIMEOUT,
 };
 
 /// Routers of the two kinds of places.
@@ -79,14 +80,14 @@ pub(super) struct Routers {
 
 /// Numbers of places.
 #[derive(Debug, Clone, Copy)]
-struct Room {
+struct ConnectionLimits {
     at_once: usize,
     reserved: usize,
     grace: Duration,
 }
 
-const ROOM: Room = Room {
-    at_once: AT_ONCE,
+const ROOM: ConnectionLimits = ConnectionLimits {
+    at_once: MAX_CONCURRENT,
     reserved: RESERVED,
     grace: GRACE,
 };
@@ -95,14 +96,14 @@ const ROOM: Room = Room {
 ///
 /// # Errors
 ///
-/// Returns an error if the listener fails.
+/// Never returns an error: after an error of the listener, the function waits for [`PAUSE`] and accepts again.
 pub(super) async fn serve(
     listener: TcpListener,
     tls: Option<TlsAcceptor>,
     routers: Routers,
     end: impl Future<Output = ()>,
 ) -> io::Result<()> {
-    let room = Room {
+    let room = ConnectionLimits {
         reserved: if tls.is_some() { RESERVED_TLS } else { RESERVED },
         ..ROOM
     };
@@ -110,9 +111,9 @@ pub(super) async fn serve(
 }
 
 /// Places shared by the connections of one kind.
-type Shared = Arc<Mutex<Places<AbortHandle>>>;
+type Shared = Arc<Mutex<ConnectionSlots<AbortHandle>>>;
 
-fn places(shared: &Shared) -> MutexGuard<'_, Places<AbortHandle>> {
+fn places(shared: &Shared) -> MutexGuard<'_, ConnectionSlots<AbortHandle>> {
     shared.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
@@ -121,11 +122,11 @@ async fn serve_within(
     tls: Option<TlsAcceptor>,
     routers: Routers,
     end: impl Future<Output = ()>,
-    room: Room,
+    room: ConnectionLimits,
     deadlines: Deadlines,
 ) -> io::Result<()> {
-    let general: Shared = Arc::new(Mutex::new(Places::new(room.at_once, room.grace)));
-    let reserved: Shared = Arc::new(Mutex::new(Places::new(room.reserved, Duration::ZERO)));
+    let general: Shared = Arc::new(Mutex::new(ConnectionSlots::new(room.at_once, room.grace)));
+    let reserved: Shared = Arc::new(Mutex::new(ConnectionSlots::new(room.reserved, Duration::ZERO)));
     let turns = Arc::new(Semaphore::new(1));
     let (ending, ended) = watch::channel(false);
     let mut connections = JoinSet::new();
@@ -141,11 +142,11 @@ async fn serve_within(
                 // If the size cannot be set, the kernel's default remains.
                 let _set = set_socket_send_buffer_size(&stream, SEND_BUFFER_BYTES);
                 let now = Instant::now();
-                // Bound to names: a lock must not be held while the next lock is taken.
+                // The results are bound to names, so that the first lock is released before the second lock is taken.
                 let in_general = places(&general).take(now);
                 let in_reserved = match in_general {
-                    Ok(_) => Err(places::Full),
-                    Err(places::Full) => places(&reserved).take(now),
+                    Ok(_) => Err(places::NoFreeSlot),
+                    Err(places::NoFreeSlot) => places(&reserved).take(now),
                 };
                 let slow = match (in_general, in_reserved) {
                     (Ok((id, slow)), _) => {
@@ -164,18 +165,18 @@ async fn serve_within(
                         places(&general).set(id, handle);
                         slow
                     }
-                    (Err(places::Full), Ok((id, oldest))) => {
+                    (Err(places::NoFreeSlot), Ok((id, oldest))) => {
                         let place = ConnectionPlace::new(&reserved, id);
                         let handle = connections.spawn(answer_once(stream, tls.clone(), routers.health.clone(), place));
                         places(&reserved).set(id, handle);
                         oldest
                     }
-                    (Err(places::Full), Err(places::Full)) => None,
+                    (Err(places::NoFreeSlot), Err(places::NoFreeSlot)) => None,
                 };
                 if let Some(slow) = slow {
                     slow.abort();
                 }
-                // An earlier client receives its response before the next connection takes the place.
+                // The yield lets an earlier client receive its response before the next connection takes its place.
                 yield_now().await;
             }
             Err(error) if is_of_one_connection(&error) => {}
@@ -241,7 +242,7 @@ mod tests {
             all: Router::new().route("/", get(async || "here")),
             health: Router::new().fallback(async || (StatusCode::SERVICE_UNAVAILABLE, "no place")),
         };
-        let room = Room {
+        let room = ConnectionLimits {
             at_once,
             reserved: 2,
             grace,
@@ -256,8 +257,8 @@ mod tests {
         server.await.unwrap().unwrap();
     }
 
-    /// Scenario: all permitted connections are open and silent, one of them after a response; another client sends a
-    /// request.
+    /// Scenario: all permitted connections are open and silent: one connection after a response, the other in the head
+    /// of a request; another client sends a request.
     /// Guarantee: the silent connections lose their places after the deadline for a request's head, and the other
     /// client receives a response.
     #[tokio::test]
@@ -281,7 +282,8 @@ mod tests {
 
     /// Scenario: new connections hold all places, and silent connections hold all reserved places. Other clients
     /// connect; one client has already sent its request, another client sends it late.
-    /// Guarantee: both clients receive the response that no place is free, and their connections are closed.
+    /// Guarantee: both clients receive the response that no place is free. The connection of the early client is then
+    /// closed. The first connection keeps its place.
     #[tokio::test]
     async fn oldest_reserved_place_is_reassigned() {
         served(1, GRACE * 3600, DEADLINES, async |address| {
@@ -298,8 +300,9 @@ mod tests {
         .await;
     }
 
-    /// Scenario: a connection sends requests for longer than the maximum age.
-    /// Guarantee: the connection is closed after a response, not during a response.
+    /// Scenario: a connection receives a response and stays open for longer than the maximum age; then another client
+    /// connects.
+    /// Guarantee: the old connection is closed after its complete response, and the other client is served.
     #[tokio::test]
     async fn old_connections_end_between_responses() {
         let deadlines = Deadlines {
@@ -316,8 +319,8 @@ mod tests {
         .await;
     }
 
-    /// Scenario: the daemon ends while a scraper holds its idle connection.
-    /// Guarantee: the connection is closed and the listener ends.
+    /// Scenario: the daemon shuts down while a scraper holds its idle connection.
+    /// Guarantee: the connection is closed and the listener stops.
     #[tokio::test]
     async fn idle_connections_do_not_delay_shutdown() {
         let mut kept = None;

@@ -4,8 +4,8 @@
 //! a viewer -- one of 16 places --> a task: every 2 s, after the last event was sent: view -> one event -> body
 //! ```
 //!
-//! Nothing is computed without a viewer, or for a viewer that does not receive its events: after [`SLOW`] its
-//! connection is closed. Viewers have separate places and take no places of scrapers and probes. A stream ends after
+//! gcwatch computes events only for viewers that read them. If a viewer does not read its events for [`SLOW`], gcwatch
+//! closes the connection. Viewers have separate places and take no places of scrapers and probes. A stream ends after
 //! nine minutes; browsers reconnect automatically.
 
 use std::net::IpAddr;
@@ -27,17 +27,17 @@ use super::peer::Ends;
 use super::{Site, api};
 
 /// Maximum number of concurrent viewers.
-pub(super) const MOST_VIEWERS: usize = 16;
+pub(super) const MAX_VIEWERS: usize = 16;
 /// Interval between events.
-const EVERY: Duration = Duration::from_secs(2);
+const EVENT_INTERVAL: Duration = Duration::from_secs(2);
 /// Time after which a viewer that does not receive an event is disconnected.
 const SLOW: Duration = Duration::from_secs(15);
 /// Duration of a stream. The maximum age of a connection is ten minutes.
-const LASTS: Duration = Duration::from_secs(540);
-/// Number of events between events with the half-hour history of each row.
-const SPARKS_EVERY: u32 = 15;
-/// Number of events between full events of an unchanged process.
-const STILL_EVERY: u32 = 5;
+const MAX_STREAM_DURATION: Duration = Duration::from_secs(540);
+/// Period of overview events with the half-hour history of each row, in events.
+const SPARKS_PERIOD: u32 = 15;
+/// Period of full events of an unchanged process, in events.
+const UNCHANGED_PROCESS_PERIOD: u32 = 5;
 /// Time within which viewers of the overview share one text.
 const SHARED_FOR: Duration = Duration::from_millis(1500);
 
@@ -46,24 +46,24 @@ const SHARED_FOR: Duration = Duration::from_millis(1500);
 pub(super) struct Link {
     /// Notification that closes the connection.
     pub(super) slow: Arc<Notify>,
-    /// Receiver of the end of the listener.
+    /// Receiver of `true` when the listener shuts down.
     pub(super) ended: watch::Receiver<bool>,
     /// Two ends of the connection.
     pub(super) ends: Ends,
 }
 
-/// Place of a viewer; the oldest place is first.
+/// A taken place of a viewer.
 #[derive(Debug)]
-struct Taken {
+struct ViewerSlot {
     address: IpAddr,
     /// Notification that closes the connection; identifies the viewer.
     slow: Arc<Notify>,
 }
 
-/// Place of a viewer, released on drop.
+/// Guard of the place of a viewer, which releases the place on drop.
 #[derive(Debug)]
 struct ViewerPlace {
-    taken: Arc<Mutex<Vec<Taken>>>,
+    taken: Arc<Mutex<Vec<ViewerSlot>>>,
     slow: Arc<Notify>,
 }
 
@@ -74,10 +74,10 @@ impl Drop for ViewerPlace {
     }
 }
 
-/// Places of viewers, and their shared text.
+/// Taken places of viewers, oldest first, and the shared text of the overview.
 #[derive(Debug, Default)]
 pub(super) struct Viewers {
-    taken: Arc<Mutex<Vec<Taken>>>,
+    taken: Arc<Mutex<Vec<ViewerSlot>>>,
     /// Overview as an event, with its creation time.
     shared: Mutex<Option<(Instant, Bytes)>>,
 }
@@ -88,12 +88,12 @@ impl Viewers {
         self.taken.lock().unwrap_or_else(PoisonError::into_inner).len()
     }
 
-    /// Returns a place for a viewer. If no place is free, the address with the most places loses its oldest place if it
-    /// has at least two more places than the address of the request.
+    /// Returns a place for a viewer. If no place is free, the address with the most places loses its oldest place,
+    /// provided that it has at least two more places than the address of the request. Otherwise returns `None`.
     fn take(&self, link: &Link) -> Option<ViewerPlace> {
         let mut taken = self.taken.lock().unwrap_or_else(PoisonError::into_inner);
         let address = link.ends.peer.ip().to_canonical();
-        if taken.len() >= MOST_VIEWERS {
+        if taken.len() >= MAX_VIEWERS {
             let of = |address: IpAddr| taken.iter().filter(|taken| taken.address == address).count();
             let most = taken.iter().map(|taken| taken.address).max_by_key(|other| of(*other))?;
             if of(most) < of(address) + 2 {
@@ -103,7 +103,7 @@ impl Viewers {
             taken.remove(oldest).slow.notify_one();
         }
         let slow = Arc::clone(&link.slow);
-        taken.push(Taken {
+        taken.push(ViewerSlot {
             address,
             slow: Arc::clone(&slow),
         });
@@ -113,7 +113,7 @@ impl Viewers {
         })
     }
 
-    /// Returns the overview as an event, shared by all current viewers.
+    /// Returns the overview as an event, which all viewers share for [`SHARED_FOR`]; `None` if the serialization fails.
     fn overview(&self, site: &Site, now: Instant) -> Option<Bytes> {
         let mut shared = self.shared.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some((at, text)) = shared.as_ref()
@@ -137,12 +137,12 @@ enum View {
 }
 
 #[derive(Debug, Deserialize)]
-pub(super) struct Wanted {
+pub(super) struct EventQuery {
     view: Option<String>,
     pid: Option<u32>,
 }
 
-impl Wanted {
+impl EventQuery {
     fn view(&self) -> Option<View> {
         Some(match (self.view.as_deref().unwrap_or("overview"), self.pid) {
             ("overview", None) => View::Overview,
@@ -159,13 +159,13 @@ const REMEDY: &str = "view=overview, view=process&pid=PID, view=rules or view=se
 pub(super) async fn events(
     State(site): State<Site>,
     link: Option<Extension<Link>>,
-    wanted: Result<Query<Wanted>, QueryRejection>,
+    wanted: Result<Query<EventQuery>, QueryRejection>,
 ) -> Result<Response, Refusal> {
     let view = asked(wanted, REMEDY)?.view();
     let view = view.ok_or_else(|| bad("the view does not exist", REMEDY))?;
     let place = link.and_then(|Extension(link)| Some((site.viewers.take(&link)?, link)));
     let (place, link) = place.ok_or_else(|| {
-        let error = format!("the limit of {MOST_VIEWERS} viewers is reached");
+        let error = format!("the limit of {MAX_VIEWERS} viewers is reached");
         busy_for_seconds(&error, "close a page, or request the records at intervals")
     })?;
     let (events, body) = mpsc::channel(1);
@@ -185,12 +185,13 @@ pub(super) fn is_stream(response: &Response<Body>) -> bool {
     media.is_some_and(|media| media == "text/event-stream")
 }
 
-/// Sends events until the viewer disconnects, is too slow, or the stream ends.
+/// Sends events until the viewer disconnects or is too slow, the listener shuts down, or [`MAX_STREAM_DURATION`] has
+/// passed.
 async fn follow(site: Site, view: View, events: mpsc::Sender<Bytes>, mut link: Link, place: ViewerPlace) {
-    let until = Instant::now() + LASTS;
-    let mut ticks = interval(EVERY);
+    let until = Instant::now() + MAX_STREAM_DURATION;
+    let mut ticks = interval(EVENT_INTERVAL);
     ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
-    let mut seen = Seen::default();
+    let mut seen = SentState::default();
     let mut count = 0u32;
     loop {
         tokio::select! {
@@ -219,15 +220,15 @@ async fn follow(site: Site, view: View, events: mpsc::Sender<Bytes>, mut link: L
 
 /// State that a viewer has received.
 #[derive(Debug, Default, PartialEq, Eq)]
-struct Seen {
+struct SentState {
     revision: Option<u64>,
     state: &'static str,
     incidents: String,
 }
 
-fn event_of(site: &Site, view: View, count: u32, seen: &mut Seen) -> Option<Bytes> {
+fn event_of(site: &Site, view: View, count: u32, seen: &mut SentState) -> Option<Bytes> {
     match view {
-        View::Overview if count.is_multiple_of(SPARKS_EVERY) => event("overview", &api::overview_record(site, true)),
+        View::Overview if count.is_multiple_of(SPARKS_PERIOD) => event("overview", &api::overview_record(site, true)),
         View::Overview => site.viewers.overview(site, Instant::now()),
         View::Rules => event("rules", &api::rules_record(site, None)),
         View::Watcher => event("self", &site.watcher_record()),
@@ -239,7 +240,7 @@ fn event_of(site: &Site, view: View, count: u32, seen: &mut Seen) -> Option<Byte
                     serde_json::json!({ "at_ms": now_unix_ns() / 1_000_000, "pid": pid, "incidents": incidents });
                 return event("gone", &gone);
             };
-            let next = Seen {
+            let next = SentState {
                 revision: Some(record.revision),
                 state: record.process.state,
                 incidents: record
@@ -248,7 +249,7 @@ fn event_of(site: &Site, view: View, count: u32, seen: &mut Seen) -> Option<Byte
                     .map(|one| format!("{}{}{} ", one.id, one.state, one.severity))
                     .collect(),
             };
-            let is_still = next == *seen && !count.is_multiple_of(STILL_EVERY);
+            let is_still = next == *seen && !count.is_multiple_of(UNCHANGED_PROCESS_PERIOD);
             *seen = next;
             if is_still {
                 return event("still", &serde_json::json!({ "at_ms": record.at_ms }));
@@ -258,7 +259,7 @@ fn event_of(site: &Site, view: View, count: u32, seen: &mut Seen) -> Option<Byte
     }
 }
 
-/// Returns a record as an event: one line of JSON.
+/// Returns a record as an event with one line of JSON; `None` if the serialization fails.
 fn event(name: &str, record: &impl Serialize) -> Option<Bytes> {
     let mut text = format!("event: {name}\ndata: ").into_bytes();
     serde_json::to_writer(&mut text, record).ok()?;
@@ -276,7 +277,7 @@ mod tests {
     fn views_require_complete_names() {
         let view = |view: Option<&str>, pid| {
             let view = view.map(str::to_owned);
-            Wanted { view, pid }.view()
+            EventQuery { view, pid }.view()
         };
         assert_eq!(view(None, None), Some(View::Overview));
         assert_eq!(view(Some("process"), Some(7)), Some(View::Process(7)));
@@ -305,15 +306,15 @@ mod tests {
     #[tokio::test]
     async fn addresses_share_the_places_of_viewers() {
         let viewers = Viewers::default();
-        let first: Vec<Link> = (0..MOST_VIEWERS).map(|_| link("10.0.0.1")).collect();
+        let first: Vec<Link> = (0..MAX_VIEWERS).map(|_| link("10.0.0.1")).collect();
         let places: Vec<_> = first.iter().map(|link| viewers.take(link).unwrap()).collect();
         assert!(viewers.take(&link("::ffff:10.0.0.1")).is_none());
         let mut others = Vec::new();
         while let Some(place) = viewers.take(&link("10.0.0.2")) {
             others.push(place);
         }
-        assert_eq!((others.len(), viewers.count()), (MOST_VIEWERS / 2, MOST_VIEWERS));
-        for link in first.iter().take(MOST_VIEWERS / 2) {
+        assert_eq!((others.len(), viewers.count()), (MAX_VIEWERS / 2, MAX_VIEWERS));
+        for link in first.iter().take(MAX_VIEWERS / 2) {
             link.slow.notified().await;
         }
         assert!(viewers.take(&link("10.0.0.1")).is_none());
@@ -321,7 +322,7 @@ mod tests {
         assert_eq!(viewers.count(), 0);
     }
 
-    /// Scenario: a record contains newlines in its text, as process names can.
+    /// Scenario: a record contains a name with newlines; a process can have such a name.
     /// Guarantee: an event is one line of data.
     #[test]
     fn event_is_one_line() {

@@ -1,4 +1,4 @@
-//! `/api/v1/evidence/`: recordings of the black box, flame graphs, and requests. They may contain secrets, so `access`
+//! `/api/v1/evidence/`: recordings of the black box, flame graphs, and requests. They can contain secrets, so `access`
 //! guards the path.
 
 use std::fs::File;
@@ -39,12 +39,13 @@ fn files(site: &Site) -> Result<Arc<Files>, Refusal> {
 }
 
 /// Maximum time that a response waits for the disk.
-const WITHIN: Duration = Duration::from_secs(5);
+const DISK_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// Limit of concurrent threads that wait for the disk: a hanging disk does not affect other threads of the daemon.
+/// Limit of concurrent threads that wait for the disk, so that a hanging disk does not occupy all threads of the
+/// daemon.
 static READERS: LazyLock<Arc<Semaphore>> = LazyLock::new(|| Arc::new(Semaphore::new(4)));
 
-/// Reads from a disk on another thread.
+/// Reads from a disk on another thread, at most for [`DISK_TIMEOUT`].
 async fn reading<T: Send + 'static>(read: impl FnOnce() -> io::Result<T> + Send + 'static) -> io::Result<T> {
     let reading = async move {
         let reader = Arc::clone(&READERS).acquire_owned().await.map_err(io::Error::other)?;
@@ -54,7 +55,9 @@ async fn reading<T: Send + 'static>(read: impl FnOnce() -> io::Result<T> + Send 
         });
         read.await.map_err(io::Error::other)?
     };
-    timeout(WITHIN, reading).await.map_err(|_| io::ErrorKind::TimedOut)?
+    timeout(DISK_TIMEOUT, reading)
+        .await
+        .map_err(|_| io::ErrorKind::TimedOut)?
 }
 
 async fn on_disk<T: Send + 'static>(
@@ -69,8 +72,8 @@ async fn on_disk<T: Send + 'static>(
     })
 }
 
-/// Returns `true` if a response waits for a disk, in its own places ([`READERS`]) and outside the turns of other
-/// responses.
+/// Returns `true` if a response waits for a disk. [`READERS`] limits these responses, so that they need not run one
+/// after another like other responses.
 pub(super) fn waits_for_disk(path: &str) -> bool {
     let name = path.strip_prefix(PRIVATE);
     path.ends_with("/history") || name.is_some_and(|name| !name.starts_with("requests/") && !flames::is_name(name))
@@ -97,7 +100,7 @@ fn graph(site: &Site, name: &str) -> Result<Response, Refusal> {
     Ok((headers, svg).into_response())
 }
 
-/// Returns the requests of a process with the longest stops by collections; the ids are ids of user requests.
+/// Returns the requests of a process with the longest stops by collections; the ids identify requests of users.
 pub(super) async fn requests(
     State(site): State<Site>,
     Path(pid): Path<String>,
@@ -113,22 +116,22 @@ pub(super) async fn requests(
 
 /// Requested length of the history.
 #[derive(Debug, Deserialize)]
-pub(super) struct Wanted {
+pub(super) struct HistoryQuery {
     hours: Option<u64>,
 }
 
 /// Maximum length of a history, hours: one day is kept.
-const MOST_HOURS: u64 = 24;
+const MAX_HOURS: u64 = 24;
 
 /// Returns `/api/v1/processes/PID/history`: the history of a process on disk, beyond the half hour of its record.
 pub(super) async fn history(
     State(site): State<Site>,
     Path(pid): Path<String>,
-    wanted: Result<Query<Wanted>, QueryRejection>,
+    wanted: Result<Query<HistoryQuery>, QueryRejection>,
 ) -> Result<Json<HistoryColumns>, Refusal> {
     let pid: u32 = number(&pid, "pid")?;
     let hours = asked(wanted, HOURS)?.hours.unwrap_or(1);
-    if !(1..=MOST_HOURS).contains(&hours) {
+    if !(1..=MAX_HOURS).contains(&hours) {
         return Err(bad(&format!("hours={hours} is out of range"), HOURS));
     }
     let views = Arc::clone(&site.views);
@@ -157,7 +160,7 @@ pub(super) async fn recording(State(site): State<Site>, Path(part): Path<String>
     Ok(response(file, bytes, &name))
 }
 
-/// Limit of concurrent page renders: each render is a process with some memory.
+/// Limit of concurrent page renders: each render runs in a separate process and needs memory.
 static RENDERERS: LazyLock<Arc<Semaphore>> = LazyLock::new(|| Arc::new(Semaphore::new(1)));
 
 /// Content security policy for a page. A page has its own style and script, each allowed by its digest in the page. The
@@ -167,7 +170,7 @@ const POLICY_OF_PAGES: &str = "sandbox allow-scripts; default-src 'none'; script
 
 async fn page(site: &Site, id: &str) -> Result<Response, Refusal> {
     let (file, _, name) = found(site, id).await?;
-    let Ok(Ok(renderer)) = timeout(WITHIN, Arc::clone(&RENDERERS).acquire_owned()).await else {
+    let Ok(Ok(renderer)) = timeout(DISK_TIMEOUT, Arc::clone(&RENDERERS).acquire_owned()).await else {
         return Err(busy("another report is in progress", "retry in ten seconds"));
     };
     let rendered = spawn_blocking(move || {
@@ -187,7 +190,7 @@ async fn page(site: &Site, id: &str) -> Result<Response, Refusal> {
     Ok((headers, html).into_response())
 }
 
-/// Returns the file of a recording, its size and its name.
+/// Returns the file of a recording, its size in bytes and its name.
 async fn found(site: &Site, id: &str) -> Result<(File, u64, String), Refusal> {
     let files = files(site)?;
     let asked = id.to_owned();
@@ -232,7 +235,7 @@ async fn send(file: Arc<File>, bytes: u64, parts: mpsc::Sender<Bytes>) {
             file.read_exact_at(&mut part, at)?;
             Ok(part)
         });
-        // The file is shorter than before: the connection ends before its length.
+        // After a failed read, for example of a truncated file, the connection ends before the announced length.
         let Ok(part) = part.await else { return };
         room.send(part.into());
         at += len;

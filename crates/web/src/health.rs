@@ -66,7 +66,7 @@ mod tests {
         PartAge { name, age, is_late }
     }
 
-    /// Scenario: all parts are alive; one part is late; a command has no parts.
+    /// Scenario: all parts are alive; one part is late; a command that replays a recording has no parts.
     /// Guarantee: the status is 503 if a part is late, and each part is listed with its age.
     #[test]
     fn late_part_is_not_alive() {

@@ -9,7 +9,7 @@ use std::net::{IpAddr, Ipv6Addr};
 use axum::http::header::HOST;
 use axum::http::{HeaderMap, Uri};
 
-/// Allowed names.
+/// Allowed host names.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(super) struct Hosts {
     /// Whether the listener's address is loopback.
@@ -19,9 +19,9 @@ pub(super) struct Hosts {
 }
 
 impl Hosts {
-    /// Returns `true` if a request can be served. A request without a name does not come from a browser. Health is
-    /// served under any name if other hosts can reach the listener: probes use the address of a pod, and load balancers
-    /// use other names.
+    /// Returns `true` if all host names of a request are allowed. A request without a name does not come from a
+    /// browser, and is allowed. A listener on an address other than loopback allows every name if no names are
+    /// configured, and always for health: probes use the address of a pod, and load balancers use other names.
     pub(super) fn allow(&self, uri: &Uri, headers: &HeaderMap) -> bool {
         if !self.is_loopback && (self.listed.is_empty() || super::health::is_health(uri.path())) {
             return true;
@@ -29,7 +29,7 @@ impl Hosts {
         named(uri, headers).all(|name| self.has(name))
     }
 
-    /// Returns `true` if a request names loopback or nothing: a request with another name was forwarded.
+    /// Returns `true` if a request names only loopback or has no host name. A request with another name was forwarded.
     pub(super) fn is_of_loopback(uri: &Uri, headers: &HeaderMap) -> bool {
         named(uri, headers).all(is_loopback)
     }
@@ -40,14 +40,14 @@ impl Hosts {
     }
 }
 
-/// Returns the names in a request.
+/// Returns the host names in the headers and in the URI of a request.
 fn named<'a>(uri: &'a Uri, headers: &'a HeaderMap) -> impl Iterator<Item = &'a str> {
     let hosts = headers.get_all(HOST).iter();
     let hosts = hosts.map(|host| host.to_str().unwrap_or_default());
     hosts.chain(uri.authority().map(|host| host.as_str())).map(name)
 }
 
-/// Returns the name without the port and without the root dot.
+/// Returns the host name without the port and without the final dot.
 fn name(host: &str) -> &str {
     let without_port = match host.rsplit_once(':') {
         Some((name, port)) if !port.contains(']') && port.bytes().all(|byte| byte.is_ascii_digit()) => name,
@@ -127,8 +127,8 @@ mod tests {
     }
 
     /// Scenario: listeners on all addresses have no list of names or a list of names.
-    /// Guarantee: without a list, every name is served. With a list, the listed names and the loopback names are
-    /// served, and health under any name.
+    /// Guarantee: without a list, every name is allowed. With a list, only the listed names and the names of loopback
+    /// are allowed, except for health, which allows every name.
     #[test]
     fn other_listeners_accept_listed_names() {
         let open = hosts(false, &[]);

@@ -10,14 +10,15 @@
 //! | `/mcp` | records for agents (`mcp`) |
 //! | `/api/v1/events` | changes of a view, as server-sent events (`events`) |
 //!
-//! Responses of at least one kibibyte are compressed (gzip) if the client accepts it.
+//! Text responses of at least one kibibyte are compressed if the client accepts gzip.
 //!
-//! Read only: no request changes anything. The listener uses loopback by default, because it shows process names. It
-//! serves at most 64 connections at the same time, each at most 90 s idle and ten minutes old, and 16 additional
-//! connections that follow events; health is served beyond the limit (`connections`). With a certificate it uses TLS
-//! (`tls`). Content with possible secrets is served on loopback to root and the user of gcwatch, or after a login
-//! (`access`, `peer`). On loopback it accepts only names of loopback (`hosts`). The page runs only its own scripts and
-//! cannot insert HTML: its policy requires trusted types and allows none.
+//! The listener is read-only: no request changes anything. The listener uses loopback by default, because it shows
+//! process names. The listener serves at most 64 connections at the same time, each at most 90 s idle and ten minutes
+//! old, and 16 additional connections that follow events; health is served beyond the limit (`connections`). With a
+//! certificate, the listener uses TLS (`tls`). Content with possible secrets is served on loopback to root and the user
+//! of gcwatch, or after a login (`access`, `peer`). On loopback, the listener accepts only names of loopback and
+//! configured names (`hosts`). The page runs only its own scripts and cannot insert HTML: its policy requires trusted
+//! types and allows none.
 
 // Time is a value: only the modules with an exception use a clock (clippy.toml).
 #![deny(clippy::disallowed_methods)]
@@ -79,7 +80,7 @@ pub use self::tls::TlsError;
 /// Maximum number of collections of one process in `/api/v1/gcs`; also the number of retained collections.
 const MAX_COLLECTIONS: usize = 1000;
 
-/// Error if the listener cannot bind its address.
+/// Error returned if the listener cannot bind its address.
 #[derive(Debug, thiserror::Error)]
 #[error(
     "cannot listen at {address}: {source}; set another address with --listen (127.0.0.1:0 selects a free port), or disable the listener with --listen none"
@@ -95,14 +96,15 @@ pub struct ListenError {
 ///
 /// # Errors
 ///
-/// Returns an error if the port is taken or the address does not belong to this host.
+/// Returns an error if the address cannot be bound, for example if the port is taken or the address does not belong to
+/// this host.
 pub async fn listen(address: SocketAddr) -> Result<TcpListener, ListenError> {
     TcpListener::bind(address)
         .await
         .map_err(|source| ListenError { address, source })
 }
 
-/// Bound listener with all data for its requests.
+/// Bound listener with its rules of admission and its certificate.
 #[derive(Debug)]
 pub struct Server {
     listener: TcpListener,
@@ -143,7 +145,7 @@ impl Server {
     ///
     /// # Errors
     ///
-    /// Returns an error if the listener fails.
+    /// Returns an error if the certificate cannot be used for TLS. Errors of the listener are retried.
     pub async fn serve(self, site: Site, end: impl Future<Output = ()> + Send + 'static) -> std::io::Result<()> {
         let guard = Arc::new(self.guard);
         let guarded = |router: Router| router.layer(middleware::from_fn_with_state(Arc::clone(&guard), guarded));
@@ -178,8 +180,8 @@ struct Guard {
 }
 
 impl Guard {
-    /// Returns the ends of the connection whose user decides; `None` if no user of this host may see the path without a
-    /// login.
+    /// Returns the ends of the connection if the admission depends on the user of the client. Returns `None` if the
+    /// user does not matter for the path, or if a proxy forwarded the request.
     fn asked_by(&self, request: &Request) -> Option<Ends> {
         let (uri, headers) = (request.uri(), request.headers());
         let is_direct = Hosts::is_of_loopback(uri, headers) && !is_proxied(headers);
@@ -226,8 +228,8 @@ fn router(site: Site) -> Router {
         .with_state(site)
 }
 
-/// Refuses foreign names, and sets the policy for browsers: only the page's own scripts run, and other pages cannot
-/// embed the response.
+/// Refuses requests with a foreign host name or without a required login. Sets the policy for browsers: only the page's
+/// own scripts run, and other pages cannot embed the response.
 async fn guarded(State(guard): State<Arc<Guard>>, request: Request, next: Next) -> Response {
     let mut answer = if guard.hosts.allow(request.uri(), request.headers()) {
         let is_own = match guard.asked_by(&request) {
@@ -243,7 +245,7 @@ async fn guarded(State(guard): State<Arc<Guard>>, request: Request, next: Next) 
         (StatusCode::FORBIDDEN, text).into_response()
     };
     let headers = answer.headers_mut();
-    // A graph in its own page has another policy.
+    // A flame graph or a report in its own page already has another policy.
     let policy = headers.entry(header::CONTENT_SECURITY_POLICY);
     policy.or_insert(HeaderValue::from_static(
         "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; \
@@ -264,7 +266,7 @@ async fn shell() -> Response {
     assets::shell(StatusCode::OK)
 }
 
-/// Serves the page of a process; the page shows unknown processes.
+/// Serves the page of a process, with the status 404 if the process is unknown.
 async fn process_shell(State(site): State<Site>, Path(parts): Path<Vec<(String, String)>>) -> Response {
     let pid = parts.first().and_then(|(_, pid)| pid.parse::<u32>().ok());
     let is_known = |pid: u32| {
@@ -277,7 +279,7 @@ async fn process_shell(State(site): State<Site>, Path(parts): Path<Vec<(String, 
     })
 }
 
-/// Serves an unknown path: the page for browsers, the list of paths for programs.
+/// Serves an unknown path with 404: the page for browsers outside `/api/`, otherwise the list of paths.
 async fn nowhere(request: Request) -> Response {
     let accept = request
         .headers()

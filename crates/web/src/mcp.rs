@@ -27,25 +27,25 @@ use rmcp::transport::streamable_http_server::{StreamableHttpServerConfig, Stream
 use tokio::time::timeout;
 
 use mcp::server::{Offer, Server};
-use mcp::source::{Answer, Printed, Recording, Refusal, Source, record};
+use mcp::source::{Answer, CommandOutput, Recording, Refusal, Source, record};
 
 /// Path for agents.
 const PATH: &str = "/mcp";
 
 /// Maximum size of a request body, bytes. Requests of agents have a few hundred bytes.
-const MOST_BODY_BYTES: usize = 32 << 10;
+const MAX_BODY_BYTES: usize = 32 << 10;
 /// Maximum time for the arrival of a request body.
-const BODY_WITHIN: Duration = Duration::from_secs(5);
+const BODY_TIMEOUT: Duration = Duration::from_secs(5);
 /// Maximum size of a record that is read, bytes: a thousand processes need one megabyte.
-const MOST_RECORD_BYTES: usize = 32 << 20;
+const MAX_RECORD_BYTES: usize = 32 << 20;
 
 /// Returns the route; its tools send requests to the router `api`.
 pub(super) fn router(api: Router) -> Router {
-    let server = Server::new(Own { api }, Offer::Reading);
+    let server = Server::new(DaemonSource { api }, Offer::Reading);
     let config = StreamableHttpServerConfig::default()
         .with_legacy_session_mode(false)
         .with_json_response(true)
-        .with_max_request_body_bytes(MOST_BODY_BYTES)
+        .with_max_request_body_bytes(MAX_BODY_BYTES)
         // The guard checks the host names of the listener.
         .disable_allowed_hosts()
         .enforce_origin_validation();
@@ -57,18 +57,18 @@ pub(super) fn router(api: Router) -> Router {
     Router::new().route_service(PATH, service)
 }
 
-/// Returns the request with its complete body, if it is a request of an agent.
+/// Reads the complete body of a request of an agent. Returns other requests unchanged.
 ///
 /// # Errors
 ///
-/// Returns the response if the body is too large or too slow.
+/// Returns the response if the body is too large, incomplete or too slow.
 pub(super) async fn whole(request: Request<Body>) -> Result<Request<Body>, Box<Response>> {
     if request.uri().path() != PATH {
         return Ok(request);
     }
     let (parts, body) = request.into_parts();
     let refused = |status: StatusCode, text: &'static str| Err(Box::new((status, text).into_response()));
-    match timeout(BODY_WITHIN, Limited::new(body, MOST_BODY_BYTES).collect()).await {
+    match timeout(BODY_TIMEOUT, Limited::new(body, MAX_BODY_BYTES).collect()).await {
         Ok(Ok(body)) => Ok(Request::from_parts(parts, Body::from(body.to_bytes()))),
         Ok(Err(error)) if error.is::<LengthLimitError>() => {
             refused(StatusCode::PAYLOAD_TOO_LARGE, "the request exceeds 32 KiB\n")
@@ -79,18 +79,18 @@ pub(super) async fn whole(request: Request<Body>) -> Result<Request<Body>, Box<R
 }
 
 /// Source of the daemon's records with the access of the caller.
-struct Own {
+struct DaemonSource {
     api: Router,
 }
 
-impl Source for Own {
+impl Source for DaemonSource {
     async fn record(&self, path: &str, asked: Option<&Parts>) -> Answer {
         let mut request = Request::new(Body::empty());
         *request.uri_mut() = path
             .parse()
             .map_err(|_| Refusal::new(format!("{path:?} is not a valid path"), "use another path"))?;
         if let Some(asked) = asked {
-            // Identity of the caller: login, host name, proxies, connection.
+            // The headers and extensions identify the caller: login, host name, proxies, connection.
             *request.headers_mut() = asked.headers.clone();
             *request.extensions_mut() = asked.extensions.clone();
         }
@@ -107,7 +107,7 @@ impl Source for Own {
         let router = TowerToHyperService::new(self.api.clone().into_service::<Body>());
         let Ok(response) = router.call(request).await;
         let status = response.status();
-        let body = to_bytes(response.into_body(), MOST_RECORD_BYTES).await;
+        let body = to_bytes(response.into_body(), MAX_RECORD_BYTES).await;
         let body = body.map_err(|_| Refusal::new("the record is too large", "request less data"))?;
         record(status.as_u16(), &body)
     }
@@ -126,7 +126,7 @@ impl Source for Own {
         })
     }
 
-    async fn command(&self, _words: Vec<String>) -> Result<Printed, Refusal> {
+    async fn command(&self, _words: Vec<String>) -> Result<CommandOutput, Refusal> {
         Err(Refusal::new(
             "the listener takes no commands",
             "use `gcwatch mcp --allow-bursts` over stdio",

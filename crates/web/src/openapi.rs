@@ -13,7 +13,7 @@ use api::view::{
     TargetView, WatcherRecord,
 };
 use evidence::black_box::files::FileRecord;
-use gc_rules::incident::IncidentRecord;
+use incidents::IncidentRecord;
 
 /// Location of definitions in the document.
 const DEFINITIONS: &str = "/components/schemas";
@@ -55,7 +55,7 @@ pub(super) async fn openapi() -> Response {
     Json(document()).into_response()
 }
 
-/// Returns a list under a name: the form for several records.
+/// Returns the schema of a list of records in the field `name`, the form of all lists.
 fn list<T: JsonSchema>(generator: &mut SchemaGenerator, name: &str) -> Value {
     let one = generator.subschema_for::<T>();
     json!({
@@ -212,7 +212,7 @@ mod tests {
                 path.replace("NAME", "{name}")
             })
             .collect();
-        // Features of dependencies determine whether an object keeps its order.
+        // Features of dependencies determine whether a JSON object keeps the order of its fields.
         described.sort();
         listed.sort();
         assert_eq!(described, listed);

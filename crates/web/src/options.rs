@@ -21,7 +21,7 @@ words! {
     /// Availability of `/mcp` for agents.
     #[derive(Default)]
     pub enum Mcp {
-        /// Enabled on loopback addresses.
+        /// Enabled only if the listener uses a loopback address.
         #[default]
         Auto = "auto",
         /// Enabled on all addresses.
@@ -34,11 +34,12 @@ words! {
 /// Options of the listener.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct WebOptions {
-    /// Accepted host names; empty accepts any name, except on loopback.
+    /// Accepted host names in addition to names of loopback. If empty, a listener on loopback accepts no other names,
+    /// and any other listener accepts every name.
     pub hosts: Vec<String>,
-    /// Token for a login with `Authorization: Bearer TOKEN`.
+    /// Token for a login with `Authorization: Bearer TOKEN`; `None` disables this login.
     pub token: Option<Secret>,
-    /// Names and passwords for a login with `Authorization: Basic ...`.
+    /// Names and passwords for a login with `Authorization: Basic ...`; empty disables this login.
     pub users: Vec<(String, Secret)>,
     /// URL of a trace with `{trace_id}`; `None` shows ids as plain text.
     pub trace_url: Option<String>,
@@ -49,7 +50,7 @@ pub struct WebOptions {
     pub protects: Protects,
     /// Availability of `/mcp` for agents.
     pub mcp: Mcp,
-    /// Certificate; `None` for HTTP without TLS.
+    /// Files of the certificate; `None` for HTTP without TLS.
     pub tls: Option<TlsFiles>,
 }
 

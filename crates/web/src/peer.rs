@@ -17,7 +17,7 @@ pub(super) struct Ends {
     pub(super) own: SocketAddr,
 }
 
-/// Kernel tables of connections. A socket of IPv6 may have an address of IPv4.
+/// Kernel tables of connections. An IPv6 socket can have an IPv4 address.
 const TABLES: [&str; 2] = ["/proc/thread-self/net/tcp", "/proc/thread-self/net/tcp6"];
 
 /// State of a connection that is open in both directions. A closing connection has no owner in the tables.
@@ -38,8 +38,8 @@ impl Ends {
         })
     }
 
-    /// Returns the user in a line of the kernel if the line belongs to the socket of the other end: `12: 0100007F:D431
-    /// 0100007F:24F8 01 00000000:00000000 00:00000000 00000000 1000 ...`.
+    /// Returns the user in a line of the kernel if the line belongs to the socket of the client. An example of a line
+    /// is `12: 0100007F:D431 0100007F:24F8 01 00000000:00000000 00:00000000 00000000 1000 ...`.
     fn uid_in(self, line: &str) -> Option<u32> {
         let mut fields = line.split_whitespace().skip(1);
         let (local, remote) = (address(fields.next()?)?, address(fields.next()?)?);
@@ -53,7 +53,7 @@ fn plain(address: SocketAddr) -> (IpAddr, u16) {
     (address.ip().to_canonical(), address.port())
 }
 
-/// Parses 32-bit words in the byte order of the machine, and the port.
+/// Parses an address in a kernel table: hexadecimal 32-bit words in the byte order of the machine, then the port.
 fn address(text: &str) -> Option<(IpAddr, u16)> {
     let (address, port) = text.split_once(':')?;
     let port = u16::from_str_radix(port, 16).ok()?;

@@ -1,7 +1,8 @@
-//! Report of a recording as one file: the style and the scripts of the page with the record, readable without a server.
+//! Report of a recording as one HTML file, which contains the style and scripts of the page and the record, and needs
+//! no server.
 //!
 //! Modules of the page import each other by name, which is impossible in one file. Each module becomes a function that
-//! returns its exports. The file allows only its own script, by digest, and no network access.
+//! returns its exports. The file allows only its own script and style, by digest, and no network access.
 
 use std::fmt::Write as _;
 
@@ -29,17 +30,17 @@ const MODULES: [&str; 10] = [
 /// Error if the page cannot be created from its record.
 #[derive(Debug, thiserror::Error)]
 #[error("cannot write the record of the recording as JSON: {0}")]
-pub struct NotWritten(#[from] serde_json::Error);
+pub struct PageError(#[from] serde_json::Error);
 
-/// Returns the file of a report.
+/// Returns the HTML file of a report.
 ///
 /// # Errors
 ///
 /// Returns an error if the record cannot be serialized; records of numbers and texts never fail.
-pub fn page(record: &ReportRecord) -> Result<String, NotWritten> {
+pub fn page(record: &ReportRecord) -> Result<String, PageError> {
     let script = script();
     let style = assets::text("page.css");
-    // Names in the record are external: no name can end the element.
+    // Names in the record come from observed processes; the escape prevents a name from ending the script element.
     let json = serde_json::to_string(record)?.replace('<', "\\u003c");
     let digest = |text: &str| STANDARD.encode(Sha256::digest(text));
     let mut page = String::with_capacity(json.len() + script.len() + style.len() + 2048);

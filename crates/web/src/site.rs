@@ -12,13 +12,13 @@ use base::clock::now_unix_ns;
 use gc_telemetry::origin::Origin;
 use opentelemetry_proto::tonic::metrics::v1::Metric;
 
-use crate::events::{MOST_VIEWERS, Viewers};
+use crate::events::{MAX_VIEWERS, Viewers};
 use api::view::{
-    AlertView, CollectionRecord, HistoryColumns, ListenerRecord, NoCollection, ProcessRecord, ProcessRow,
+    AlertView, CollectionLookupError, CollectionRecord, HistoryColumns, ListenerRecord, ProcessRecord, ProcessRow,
     ReportedRequests, RuleView, TargetView, WatcherRecord,
 };
 use evidence::black_box::files::Files;
-use gc_rules::incident::IncidentRecord;
+use incidents::IncidentRecord;
 
 /// Source of observed data: processes, collections, rules, incidents. Each result is a copy.
 pub trait Views: Send + Sync + std::fmt::Debug {
@@ -48,7 +48,7 @@ pub trait Views: Send + Sync + std::fmt::Debug {
     /// # Errors
     ///
     /// Returns an error if the process or the collection is unknown.
-    fn collection(&self, pid: u32, number: u64) -> Result<CollectionRecord, NoCollection>;
+    fn collection(&self, pid: u32, number: u64) -> Result<CollectionRecord, CollectionLookupError>;
 
     /// Returns the last collections of each process or of one process, newest first, at most `limit` per process.
     fn collections(&self, pid: Option<u32>, limit: usize) -> Vec<serde_json::Value>;
@@ -65,7 +65,7 @@ pub trait Views: Send + Sync + std::fmt::Debug {
     /// not observed.
     fn request_view(&self, pid: u32) -> Option<ReportedRequests>;
 
-    /// Returns all active rules with their states in all processes, or in the process with a pid.
+    /// Returns all active rules with their states in all processes, or only in the process with this pid.
     fn rule_views(&self, pid: Option<u32>) -> Vec<RuleView>;
 
     /// Returns all firing alerts, most severe first, then newest first.
@@ -119,9 +119,9 @@ pub struct Site {
     pub watcher: Arc<dyn WatcherInfo>,
     /// Response of `/readyz`: `true` from the first complete scan until shutdown.
     pub ready: Arc<AtomicBool>,
-    /// URL of a trace with `{trace_id}`.
+    /// URL of a trace with `{trace_id}`; `None` shows ids as plain text.
     pub trace_url: Option<Arc<str>>,
-    /// URL of a service's dashboard with `{service}`.
+    /// URL of a service's dashboard with `{service}`; `None` shows no links.
     pub grafana_url: Option<Arc<str>>,
     pub(super) viewers: Arc<Viewers>,
 }
@@ -143,7 +143,7 @@ impl Site {
     pub(super) fn watcher_record(&self) -> WatcherRecord {
         let listener = ListenerRecord {
             viewers: self.viewers.count(),
-            most_viewers: MOST_VIEWERS,
+            most_viewers: MAX_VIEWERS,
         };
         WatcherRecord {
             listener,

@@ -17,7 +17,7 @@ use tokio_rustls::TlsAcceptor;
 use super::options::TlsFiles;
 
 /// Interval between checks of the files.
-const LOOK_EVERY: Duration = Duration::from_secs(30);
+const FILE_CHECK_INTERVAL: Duration = Duration::from_secs(30);
 
 /// Error if the certificate is unusable.
 #[derive(Debug, thiserror::Error)]
@@ -77,7 +77,7 @@ impl Certificate {
 
     /// Reads the files again after each change. While the files are unusable, the last certificate stays in use.
     pub(crate) async fn follow(self: Arc<Self>) {
-        let mut looks = interval(LOOK_EVERY);
+        let mut looks = interval(FILE_CHECK_INTERVAL);
         looks.set_missed_tick_behavior(MissedTickBehavior::Delay);
         let mut seen = self.look().await;
         loop {
@@ -87,7 +87,7 @@ impl Certificate {
                 continue;
             }
             let files = self.files.clone();
-            // A failed task is retried.
+            // If the task fails, the next check reads the files again.
             let Ok(loaded) = tokio::task::spawn_blocking(move || load(&files)).await else {
                 continue;
             };
@@ -104,7 +104,8 @@ impl Certificate {
         }
     }
 
-    /// Returns the times of the last changes of the files; a hanging disk blocks no other task.
+    /// Returns the modification time of each file, or `None` if it is not available. A separate thread reads the times,
+    /// so that a hanging disk blocks no other task.
     async fn look(&self) -> [Option<SystemTime>; 2] {
         let files = self.files.clone();
         let changed = |path: &Path| std::fs::metadata(path).and_then(|file| file.modified()).ok();
@@ -167,21 +168,21 @@ mod tests {
         let current = || certificate.current.read().unwrap().cert[0].clone();
         assert_eq!(current(), first);
         let follows = tokio::spawn(Arc::clone(&certificate).follow());
-        tokio::time::sleep(LOOK_EVERY / 2).await;
+        tokio::time::sleep(FILE_CHECK_INTERVAL / 2).await;
         let second = put(&files, "second");
-        tokio::time::sleep(LOOK_EVERY * 2).await;
+        tokio::time::sleep(FILE_CHECK_INTERVAL * 2).await;
         assert_eq!(current(), second);
         std::fs::write(&files.certificate, "none").unwrap();
-        tokio::time::sleep(LOOK_EVERY * 2).await;
+        tokio::time::sleep(FILE_CHECK_INTERVAL * 2).await;
         assert_eq!(current(), second);
         let other = rcgen::generate_simple_self_signed(["other".to_owned()]).unwrap();
         std::fs::write(&files.certificate, other.cert.pem()).unwrap();
-        tokio::time::sleep(LOOK_EVERY * 2).await;
+        tokio::time::sleep(FILE_CHECK_INTERVAL * 2).await;
         assert_eq!(current(), second, "the key does not match");
         follows.abort();
     }
 
-    /// Scenario: files are missing, empty or not certificates.
+    /// Scenario: the certificate is missing or empty, or the key is invalid.
     /// Guarantee: the error names the file and discloses nothing about the key.
     #[test]
     fn unusable_file_is_named() {

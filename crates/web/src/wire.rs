@@ -11,7 +11,7 @@ pub(crate) trait Duplex: AsyncRead + AsyncWrite + Send + Unpin {}
 
 impl<T: AsyncRead + AsyncWrite + Send + Unpin> Duplex for T {}
 
-/// Returns a connection, after the handshake if TLS is enabled.
+/// Returns the byte stream of a connection, after the handshake if TLS is enabled.
 pub(crate) async fn wire(stream: TcpStream, tls: Option<TlsAcceptor>) -> io::Result<Box<dyn Duplex>> {
     Ok(match tls {
         Some(tls) => Box::new(tls.accept(stream).await?),

@@ -18,7 +18,7 @@ use super::Outside;
 use crate::commands::burst::{Asked, Kept, Signals, of_files};
 use crate::commands::cli::{AdviseArgs, Profile};
 use crate::commands::output::say;
-use crate::commands::record::{END_WITHIN, begin, session};
+use crate::commands::record::{END_TIMEOUT, begin, session};
 
 /// Maximum size of a recording in memory: hours of a process with ten collections per second.
 const MAX_BYTES: usize = 256 << 20;
@@ -85,7 +85,7 @@ pub(super) async fn observe(pid: u32, args: &AdviseArgs) -> anyhow::Result<(Sour
         }
     };
     if ended.is_err() {
-        let _drained = tokio::time::timeout(END_WITHIN, session.drain(|_| ())).await;
+        let _drained = tokio::time::timeout(END_TIMEOUT, session.drain(|_| ())).await;
     }
     let _stopped = session.stopped().await;
     let _gone = asked.client.recompute_levels(HEAL_WITHIN).await;

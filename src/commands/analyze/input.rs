@@ -10,7 +10,8 @@ use recording::source::{Source, SourceError};
 use report::units::plural;
 
 /// Returns the given files and the recordings in the given directories, sorted by name. Files in directories whose
-/// names are not names of recordings are skipped.
+/// names are not names of recordings are skipped. Sets `fine` to `false` if a directory cannot be read or has no
+/// recordings, which is reported.
 pub(super) fn expanded(paths: &[PathBuf], fine: &mut bool) -> Vec<PathBuf> {
     let mut files = Vec::new();
     for path in paths {
@@ -57,7 +58,7 @@ fn is_recording(file: &Path) -> bool {
 /// Collections, and requests if the recording contains them.
 pub(super) const SCOPE: Scope = Scope::CollectionsAnd(gc_requests::session::PROVIDER);
 
-/// Opens and reads a recording. Reports its errors.
+/// Opens and reads a recording. Reports the error and returns `None` if the recording cannot be opened.
 pub(crate) fn read(file: &Path, scope: Scope) -> Option<Recording> {
     let mut source = opened(Source::open(file))?;
     Some(Recording::read(&mut source, scope, |_| ()))
@@ -68,7 +69,7 @@ pub(crate) fn opened(opened: Result<Source, SourceError>) -> Option<Source> {
     opened.map_err(say).ok()
 }
 
-/// Reports the problems of a recording. Returns `false` if it could not be read to its end.
+/// Reports the problems of a recording. Returns `false` if the recording could not be read to its end.
 pub(crate) fn complain(recording: &Recording) -> bool {
     if let Some(cut) = &recording.cut {
         say(cut);

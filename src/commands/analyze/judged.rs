@@ -6,20 +6,20 @@ use std::sync::Arc;
 use crate::commands::cli::AnalyzeArgs;
 use crate::commands::output::say;
 use api::gc::Subject;
-use api::view::Found;
+use api::view::RuleFindings;
 use base::run_key::RunKey;
 use base::time::{TimeBase, Wall};
 use config::rule_files;
-use gc_rules::field::ProcessFacts;
-use gc_rules::incident::{Incident, IncidentRecord, IncidentSubject};
-use gc_rules::review::Review;
-use gc_rules::rule_set::RuleSet;
+use incidents::review::Review;
+use incidents::{Incident, IncidentRecord, IncidentSubject};
 use recording::{ProcessHistory, Recording};
 use report::anomalies::JudgedRecord;
+use rule_engine::field::ProcessFacts;
+use rule_engine::rule_set::RuleSet;
 use rule_language::load::{load, shipped};
 
-/// Returns the shipped rules with the rules of the arguments, or `Some(None)` with `--no-rules`. Returns `None` if the
-/// rules are invalid, which was reported.
+/// Returns the shipped rules with the rules of the arguments, or `Some(None)` with `--no-rules` or `--gc`. Returns
+/// `None` if the rules are invalid, which was reported.
 pub(super) fn rules(args: &AnalyzeArgs) -> Option<Option<Arc<RuleSet>>> {
     if args.no_rules || args.gc.is_some() {
         return Some(None);
@@ -42,7 +42,7 @@ fn review(rules: &Arc<RuleSet>, recording: &Recording, subject: Subject, history
     let base = time_base(recording);
     // The losses of a stream with several processes cannot be attributed to one process.
     let lost = recording.stream.lost_events.filter(|_| recording.processes.len() == 1);
-    Review::of(
+    Review::for_recording(
         Arc::clone(rules),
         facts,
         base,
@@ -62,8 +62,9 @@ pub(super) fn reviews(rules: Option<&Arc<RuleSet>>, recording: &Recording) -> Op
     })
 }
 
-/// Returns the findings for each process, most severe first, and the rules that could not be evaluated.
-pub(super) fn found(reviews: &[Review], recording: &Recording) -> Vec<Found> {
+/// Returns the findings for each process: its incidents, most severe first, and a record of the rules for which the
+/// recording was sufficient.
+pub(super) fn found(reviews: &[Review], recording: &Recording) -> Vec<RuleFindings> {
     let each = reviews.iter().zip(&recording.processes);
     each.map(|(review, (of, _))| {
         let subject = incident_subject(recording, *of);
@@ -71,7 +72,7 @@ pub(super) fn found(reviews: &[Review], recording: &Recording) -> Vec<Found> {
         incidents.sort_by_key(|incident| (Reverse(incident.severity), incident.number));
         let record = |incident: &Arc<Incident>| IncidentRecord::new(incident, &subject, Wall::UNIX);
         let judged = JudgedRecord::new(*of, review, recording.observed_ns);
-        Found {
+        RuleFindings {
             incidents: incidents.into_iter().map(record).collect(),
             judged: serde_json::to_value(judged).unwrap_or_default(),
         }
@@ -79,7 +80,7 @@ pub(super) fn found(reviews: &[Review], recording: &Recording) -> Vec<Found> {
     .collect()
 }
 
-/// Returns the subject of the incidents. A recording contains at most the pid.
+/// Returns the subject of the incidents. A recording identifies a process by its pid at most.
 pub(super) fn incident_subject(recording: &Recording, subject: Subject) -> IncidentSubject {
     let start_time = time_base(recording).moment(0).ns();
     let pid = subject.pid.and_then(|pid| u32::try_from(pid).ok());
@@ -94,7 +95,7 @@ pub(super) fn time_base(recording: &Recording) -> TimeBase {
     TimeBase::at(header.and_then(|header| header.unix_ns_of_offset(0)).unwrap_or(0))
 }
 
-/// Returns whether no harm is as severe as `--fail-on`. Causes and notes never fail the check.
+/// Returns whether every alert about harm is less severe than `--fail-on`. Causes and notes never fail the check.
 pub(super) fn passes(args: &AnalyzeArgs, review: &Review) -> bool {
     let mut harms = review.alerts().filter(|reviewed| reviewed.alert.rule.is_harm());
     let below = |least| harms.all(|reviewed| reviewed.alert.severity < least);

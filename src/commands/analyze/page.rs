@@ -12,16 +12,18 @@ use super::judged::{found, passes, reviews, time_base};
 use crate::commands::cli::AnalyzeArgs;
 use crate::commands::output::say;
 use crate::view;
-use api::view::{ReportedRecording, Unseen};
+use api::view::{ReportedRecording, UnobservedFact};
 use base::time::Wall;
-use gc_rules::rule_set::RuleSet;
-use processes::files::Beside;
+use processes::files::AtomicFile;
 use recording::Recording;
 use recording::source::Source;
 use report::units::Bytes;
+use rule_engine::rule_set::RuleSet;
 use rule_language::load::{load, shipped};
 
-/// Writes recordings as a page. A recording that cannot be read is reported, and the page contains the others.
+/// Writes recordings as a page. A recording that cannot be read is reported, and the page contains the other
+/// recordings. Returns `false` if a recording could not be read to its end, or if an alert is at least as severe as
+/// `--fail-on`.
 pub(super) fn html(
     files: &[PathBuf],
     to: &Path,
@@ -29,9 +31,9 @@ pub(super) fn html(
     rules: Option<&Arc<RuleSet>>,
 ) -> anyhow::Result<bool> {
     anyhow::ensure!(
-        files.len() <= view::MOST_RECORDINGS,
+        files.len() <= view::MAX_RECORDINGS,
         "--html supports at most {} recordings; {} were given",
-        view::MOST_RECORDINGS,
+        view::MAX_RECORDINGS,
         files.len()
     );
     match std::fs::symlink_metadata(to) {
@@ -59,7 +61,7 @@ pub(super) fn html(
         return Ok(false);
     }
     let page = web::report::page(&view::page(recordings))?;
-    let written = Beside::new(to, args.force).and_then(|mut file| {
+    let written = AtomicFile::new(to, args.force).and_then(|mut file| {
         file.write_all(page.as_bytes())?;
         file.complete()
     });
@@ -69,8 +71,8 @@ pub(super) fn html(
 }
 
 /// Reads a recording from standard input and writes its page to standard output, evaluated with the shipped rules and
-/// without the command line. [`rendered`](evidence::black_box::page::rendered) starts it in a child process.
-pub(crate) fn of_standard_input(name: &str) -> ExitCode {
+/// without the command line. [`rendered`](evidence::black_box::page::rendered) starts this function in a child process.
+pub(crate) fn render_standard_input(name: &str) -> ExitCode {
     match rendered(name) {
         Ok(page) if std::io::stdout().write_all(page.as_bytes()).is_ok() => ExitCode::SUCCESS,
         // The parent no longer reads the page.
@@ -101,7 +103,7 @@ pub(crate) fn reported(mut source: Source) -> Result<ReportedRecording, String> 
     let found = reviews.as_deref().map(|reviews| found(reviews, &recording));
     let mut record = view::recorded(&recording, time_base(&recording).unix(Wall::UNIX), found, false, 1);
     let rest = recording.error.map(|error| error.to_string()).or(recording.cut);
-    record.unseen.extend(rest.map(|why| Unseen {
+    record.unseen.extend(rest.map(|why| UnobservedFact {
         what: "the rest of the stream".to_owned(),
         why,
     }));

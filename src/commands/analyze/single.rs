@@ -23,7 +23,7 @@ const MAX_KEPT_BYTES: u64 = 1 << 30;
 /// Writes one collection in full. The first pass finds the collection; the second pass collects its events, which a
 /// table lists on request.
 pub(super) fn one(file: &Path, number: u32, events: bool, output: &mut Output) -> anyhow::Result<bool> {
-    let input = Twice::of(file).context("cannot read standard input")?;
+    let input = RereadableInput::from_file(file).context("cannot read standard input")?;
     let Some(mut source) = opened(input.open()) else {
         return Ok(false);
     };
@@ -39,7 +39,7 @@ pub(super) fn one(file: &Path, number: u32, events: bool, output: &mut Output) -
                 continue;
             }
             found = true;
-            let mut wanted = Detail::of(*subject, collection, &history.collections, place);
+            let mut wanted = Detail::new(*subject, collection, &history.collections, place);
             let Some(mut again) = opened(input.open()) else {
                 return Ok(false);
             };
@@ -77,13 +77,13 @@ pub(super) fn one(file: &Path, number: u32, events: bool, output: &mut Output) -
 }
 
 /// A recording that is read twice. Standard input is kept in memory for the second pass.
-enum Twice<'f> {
+enum RereadableInput<'f> {
     File(&'f Path),
     Kept(Arc<[u8]>),
 }
 
-impl<'f> Twice<'f> {
-    fn of(file: &'f Path) -> io::Result<Self> {
+impl<'f> RereadableInput<'f> {
+    fn from_file(file: &'f Path) -> io::Result<Self> {
         if file != Path::new("-") {
             return Ok(Self::File(file));
         }

@@ -7,7 +7,7 @@ use clap::{Args, ValueEnum};
 
 use super::value::{FormatArgs, PidArgs, duration, severity};
 use config::flags::ConfigFlags;
-use gc_rules::rule::Severity;
+use rule_engine::rule::Severity;
 
 #[derive(Debug, Args)]
 #[command(
@@ -16,7 +16,7 @@ use gc_rules::rule::Severity;
                   running, it attaches to the processes directly. Press ? for the keys."
 )]
 pub(crate) struct TopArgs {
-    /// The listener of a daemon, also of another host
+    /// URL of a daemon's listener, on this or another host
     #[arg(long, value_name = "URL")]
     pub(crate) connect: Option<String>,
     /// File with the token of web.token_from
@@ -50,9 +50,9 @@ pub(crate) enum IncidentState {
 #[command(after_help = "Examples:\n  gcwatch incidents\n  gcwatch incidents 5f3a9c01\n  \
     gcwatch incidents --state open --severity error\n  \
     gcwatch incidents --format ndjson | jq -r '.id + \" \" + .summary'\n\n\
-    Asks the daemon of this host (gcwatch run) at http://127.0.0.1:9464, or the one at --connect. Records are those of\n\
-    /api/v1/incidents. A daemon keeps a limited number of ended incidents. Incidents do not change the exit code: 0\n\
-    success, 1 the daemon does not answer or has no incident with this id, 2 wrong usage.")]
+    Queries the daemon on this host (gcwatch run) at http://127.0.0.1:9464, or the daemon at --connect. Records are the\n\
+    records of /api/v1/incidents. A daemon keeps a limited number of ended incidents. Incidents do not change the exit\n\
+    code: 0 success, 1 the daemon does not answer or has no incident with this id, 2 wrong usage.")]
 pub(crate) struct IncidentsArgs {
     /// One incident in full: its id, or the start of it
     #[arg(
@@ -63,30 +63,30 @@ pub(crate) struct IncidentsArgs {
     /// State of the incidents
     #[arg(long, value_enum, default_value_t = IncidentState::All)]
     pub(crate) state: IncidentState,
-    /// Least severity: info, warning, error, critical
+    /// Minimum severity: info, warning, error, critical
     #[arg(long, value_name = "SEVERITY", value_parser = severity(), hide_possible_values = true)]
     pub(crate) severity: Option<Severity>,
     /// Rule that names the incident, or its family, such as memory
     #[arg(long, value_name = "RULE")]
     pub(crate) rule: Option<String>,
-    /// Only incidents of this process
+    /// Show only incidents of this process
     #[arg(long, value_name = "PID", value_parser = clap::value_parser!(u32).range(1..))]
     pub(crate) pid: Option<u32>,
-    /// Part of the name of the service or the process, in any case
+    /// Part of the name of the service or the process, case-insensitive
     #[arg(long, value_name = "TEXT", alias = "service")]
     pub(crate) name: Option<String>,
-    /// Only incidents of this pod
+    /// Show only incidents of this pod
     #[arg(long, value_name = "POD")]
     pub(crate) pod: Option<String>,
-    /// Only incidents of pods in this namespace
+    /// Show only incidents of pods in this namespace
     #[arg(short, long, value_name = "NAMESPACE")]
     pub(crate) namespace: Option<String>,
-    /// Only incidents that were open within this time, such as 1h
+    /// Show only incidents that were open within this time, such as 1h
     #[arg(long, value_name = "TIME", value_parser = duration)]
     pub(crate) since: Option<Duration>,
     #[command(flatten)]
     pub(crate) format: FormatArgs,
-    /// The listener of a daemon, also of another host
+    /// URL of a daemon's listener, on this or another host
     #[arg(long, value_name = "URL")]
     pub(crate) connect: Option<String>,
     /// File with the token of web.token_from
@@ -97,20 +97,20 @@ pub(crate) struct IncidentsArgs {
 #[derive(Debug, Args)]
 #[command(
     after_help = "Examples:\n  claude mcp add gcwatch -- gcwatch mcp\n  gcwatch mcp --connect http://node7:9464\n  gcwatch mcp before.nettrace after.nettrace\n\n\
-    Without --connect it asks the daemon of this host (gcwatch run) at http://127.0.0.1:9464. With FILEs no daemon is\n\
-    asked. An agent begins it and speaks to it; see docs/mcp.md."
+    Without --connect, the command queries the daemon on this host (gcwatch run) at http://127.0.0.1:9464. With FILEs,\n\
+    it queries no daemon. Agents start this command; see docs/mcp.md."
 )]
 pub(crate) struct McpArgs {
-    /// Answer about these recordings alone
+    /// Answer only from these recordings
     #[arg(value_name = "FILE", conflicts_with_all = ["connect", "token_file", "allow_bursts"])]
     pub(crate) files: Vec<PathBuf>,
-    /// The listener of a daemon, also of another host
+    /// URL of a daemon's listener, on this or another host
     #[arg(long, value_name = "URL")]
     pub(crate) connect: Option<String>,
     /// File with the token of web.token_from
     #[arg(long, value_name = "FILE")]
     pub(crate) token_file: Option<PathBuf>,
-    /// Offer tools that cost a process of this host something, each after its price was confirmed
+    /// Offer tools that have a cost for a process on this host; each requires confirmation of its price
     #[arg(long, conflicts_with = "connect")]
     pub(crate) allow_bursts: bool,
 }
@@ -118,7 +118,7 @@ pub(crate) struct McpArgs {
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:\n  sudo gcwatch ps\n  sudo gcwatch ps --format ndjson | jq .name")]
 pub(crate) struct PsArgs {
-    /// Directory of diagnostics sockets, or one socket, in addition to those found through /proc (repeatable)
+    /// Directory of diagnostics sockets, or one socket, in addition to sockets found through /proc (repeatable)
     #[arg(long, value_name = "PATH")]
     pub(crate) sockets: Vec<PathBuf>,
     #[command(flatten)]
@@ -131,7 +131,7 @@ pub(crate) struct PsArgs {
     Exit codes: 0 no action needed, 1 a process cannot be attached to or is missing, 2 wrong usage."
 )]
 pub(crate) struct DoctorArgs {
-    /// Only this process (repeatable) [default: all that look like .NET, and those that the configuration names]
+    /// Check only this process (repeatable) [default: processes that look like .NET or are named in the configuration]
     #[arg(long, value_name = "PID", value_parser = clap::value_parser!(u32).range(1..))]
     pub(crate) pid: Vec<u32>,
     #[command(flatten)]
@@ -140,12 +140,12 @@ pub(crate) struct DoctorArgs {
     pub(crate) config: ConfigFlags,
 }
 
-/// Which events a recording holds.
+/// The events in a recording.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Profile {
     /// Every collection; the cost to the process is not measurable
     Gc,
-    /// Also allocation ticks, pins, finalized objects, joins, memory pressure: costs an allocating process 10-15 %
+    /// Gc plus allocation ticks, pins, finalized objects, joins, memory pressure: costs an allocating process 10-15 %
     GcVerbose,
     /// Every collection, and every GC handle that is created or freed
     GcHandles,

@@ -6,7 +6,7 @@ use std::time::Duration;
 use clap::{Args, ValueEnum};
 
 use super::value::{FormatArgs, duration, severity};
-use gc_rules::rule::Severity;
+use rule_engine::rule::Severity;
 
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:\n  gcwatch events app.nettrace --name GCStart --to 5s")]

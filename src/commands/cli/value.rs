@@ -6,7 +6,7 @@ use clap::builder::{PossibleValuesParser, TypedValueParser};
 use clap::{Args, ValueEnum};
 
 use base::units::HumanDuration;
-use gc_rules::rule::Severity;
+use rule_engine::rule::Severity;
 
 /// Output formats for results.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]

@@ -66,8 +66,9 @@ fn described(filter: &Filter) -> String {
 mod tests {
     use super::*;
 
-    /// Scenario: filters have one condition and several conditions, one of them with an escape sequence.
-    /// Guarantee: the filter is shown as in the configuration, without control characters.
+    /// Scenario: a filter has two conditions, one of them with an escape character; another filter matches a process.
+    /// Guarantee: the conditions are shown as in the configuration, without control characters. Only the filter without
+    /// a process gets a verdict.
     #[test]
     fn filters_are_described() {
         use base::pattern::Pattern;

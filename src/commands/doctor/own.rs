@@ -14,10 +14,10 @@ const HOST_PID_NAMESPACE: &str = "pid:[4026531836]";
 /// Maximum number of bytes that are read from one of gcwatch's own files in `/proc`.
 const MAX_OWN_BYTES: usize = 256 << 10;
 
-/// Conflicts of the session that reads requests.
+/// A description of the conflicts that the session that reads requests causes.
 const REQUESTS: &str = "requests.mode is diagnosticsource: the runtime has one filter for all sessions of the provider \
                         Microsoft-Diagnostics-DiagnosticSource. Triggers of dotnet-monitor on ASP.NET Core, and other \
-                        tools that ask it for something, stop gcwatch's events, which the daemon then logs; gcwatch \
+                        tools that request its events, stop gcwatch's events, which the daemon then logs; gcwatch \
                         stops theirs when it attaches later, and when it leaves. Exclude their processes with \
                         requests.exclude";
 
@@ -45,7 +45,7 @@ pub(super) fn own(credentials: &Credentials, options: &TargetOptions) -> SelfRec
     let mut problems = Vec::new();
     let mut remedies = Vec::new();
     if host_pids == Some(false) {
-        problems.push("it sees only the processes of its own pid namespace".to_owned());
+        problems.push("it sees only the processes of gcwatch's pid namespace".to_owned());
         remedies.push("on Kubernetes set hostPID (a sidecar does not need it)".to_owned());
     }
     if hidden == Some(true) {
@@ -63,7 +63,7 @@ pub(super) fn own(credentials: &Credentials, options: &TargetOptions) -> SelfRec
         problems.push("its capabilities only apply in its own user namespace".to_owned());
         remedies.push(credentials.remedy(None));
     }
-    let descriptors = Descriptors::of(max_targets);
+    let descriptors = Descriptors::for_targets(max_targets);
     if let Some((problem, remedy)) = descriptors.problem(max_targets) {
         problems.push(problem);
         remedies.push(remedy);
@@ -102,8 +102,8 @@ fn read(path: &str) -> Option<String> {
     Some(text)
 }
 
-/// Returns whether `/proc` hides other users' processes, according to the text of `mountinfo`: its option `hidepid` is
-/// neither 0 nor off.
+/// Returns whether `/proc` hides other users' processes, according to the text of `mountinfo`: the mount of `/proc` has
+/// the option `hidepid` with a value other than 0 and off.
 fn hides_processes(mountinfo: &str) -> bool {
     let mut of_proc = mountinfo.lines().filter(|line| line.split(' ').nth(4) == Some("/proc"));
     let hides = |option: &str| {

@@ -5,7 +5,7 @@ use std::time::Duration;
 use dotnet_diagnostics::discovery::{Obstacle, Process, Reason, Scan};
 use tokio::task::spawn_blocking;
 
-use super::Looked;
+use super::ExaminedProcess;
 use crate::commands::look::{ask, major, runtime_version};
 use report::doctor::Diagnosis;
 use targets::exporting::{exports_runtime, hint};
@@ -14,11 +14,11 @@ use targets::heap_limit;
 use targets::silence::why_silent;
 
 /// Timeout for the answer of a runtime.
-const ANSWER_WITHIN: Duration = Duration::from_secs(3);
+const ANSWER_TIMEOUT: Duration = Duration::from_secs(3);
 
 /// Queries the process and returns the verdict.
-pub(super) async fn verdict(looked: Looked, scan: &Scan) -> Diagnosis {
-    let Looked {
+pub(super) async fn verdict(looked: ExaminedProcess, scan: &Scan) -> Diagnosis {
+    let ExaminedProcess {
         process,
         eligibility,
         foreign,
@@ -40,7 +40,7 @@ pub(super) async fn verdict(looked: Looked, scan: &Scan) -> Diagnosis {
         diagnosis.detail = Some("excluded by configuration (targets.include, targets.exclude)".to_owned());
         return diagnosis;
     }
-    match ask(&process, ANSWER_WITHIN).await {
+    match ask(&process, ANSWER_TIMEOUT).await {
         Ok(info) => {
             diagnosis.runtime = runtime_version(&process, info);
             if let Some(holder) = eligibility.holder {
@@ -84,12 +84,12 @@ pub(super) async fn verdict(looked: Looked, scan: &Scan) -> Diagnosis {
     diagnosis
 }
 
-/// Returns a note if the process exports the metrics of its runtime itself, or may do so.
+/// Returns a note if the process certainly or possibly exports the metrics of its runtime itself, and `None` otherwise.
 async fn exports(process: &Process, version: Option<&str>) -> Option<String> {
     let major = version.and_then(major);
     let process = process.clone();
     let read = move || {
-        let facts = Facts::of(&process);
+        let facts = Facts::for_process(&process);
         let sign = process.visible.then(|| exports_runtime(process.pid, major)).flatten();
         sign.map(|sign| {
             format!("exports its runtime's dotnet.gc.* metrics itself ({sign} is loaded), so gcwatch does not")
@@ -105,7 +105,7 @@ async fn exports(process: &Process, version: Option<&str>) -> Option<String> {
     spawn_blocking(read).await.ok()?
 }
 
-/// Returns the reason and remedy for a process that does not respond.
+/// Returns the reason and remedy for a process that does not respond, or `None` if the reason is unknown.
 async fn silent(process: &Process, held: bool, version: Option<&str>) -> Option<(String, String)> {
     let major = version.and_then(major);
     let process = process.clone();

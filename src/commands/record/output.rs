@@ -21,14 +21,14 @@ use processes::files;
 const QUEUE: usize = 16;
 
 /// Interval between attempts to open a FIFO without a reader.
-const TRY_EVERY: Duration = Duration::from_millis(50);
+const RETRY_INTERVAL: Duration = Duration::from_millis(50);
 
 /// Destination of the recording.
 #[derive(Debug)]
 pub(super) struct Output {
     /// Current name of the destination, for messages.
     pub(super) name: String,
-    /// The file that is renamed at the end.
+    /// The file that is renamed at the end; `None` for a FIFO and for standard output.
     partial: Option<Partial>,
     /// Queue of pieces; `None` after the last piece.
     pieces: Option<mpsc::Sender<Vec<u8>>>,
@@ -141,7 +141,7 @@ impl Output {
         Ok(name.to_string())
     }
 
-    /// Removes the file after a session without data, if it is the file created here.
+    /// Removes the file after a session without data, if the path still leads to the file created here.
     pub(super) fn discard(&self) {
         if let Some(partial) = &self.partial
             && std::fs::symlink_metadata(&partial.path).is_ok_and(|there| (there.dev(), there.ino()) == partial.made)
@@ -192,12 +192,12 @@ async fn fifo(path: &Path) -> anyhow::Result<File> {
         let opened = OpenOptions::new().write(true).custom_flags(flags).open(path);
         match opened {
             Ok(file) => {
-                // The writing thread may block.
+                // Make writes blocking again, because the writing thread may block.
                 fcntl_setfl(&file, OFlags::empty()).with_context(|| format!("cannot write {name}"))?;
                 return Ok(file);
             }
             Err(error) if error.raw_os_error() == Some(Errno::NXIO.raw_os_error()) => {
-                tokio::time::sleep(TRY_EVERY).await;
+                tokio::time::sleep(RETRY_INTERVAL).await;
             }
             Err(error) => return Err(error).with_context(|| format!("cannot write {name}")),
         }

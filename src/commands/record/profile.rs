@@ -10,8 +10,8 @@ pub(super) const KEYWORD_GC: u64 = 0x1;
 const KEYWORD_GC_HANDLE: u64 = 0x2;
 /// Ids of types, for events that contain only ids.
 const KEYWORD_TYPE: u64 = 0x8_0000;
-/// Names of those types. (This keyword belongs to heap dumps; the dump itself has another keyword, which is not
-/// requested.)
+/// Names of the types whose ids [`KEYWORD_TYPE`] adds. This keyword belongs to heap dumps; the dump itself has another
+/// keyword, which is not requested.
 const KEYWORD_TYPE_NAMES: u64 = 0x100_0000;
 pub(super) const INFORMATIONAL: u32 = 4;
 const VERBOSE: u32 = 5;

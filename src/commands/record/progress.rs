@@ -3,8 +3,8 @@
 use std::io::{self, IsTerminal, Write};
 use std::time::Instant;
 
-use clr_gc::gc::{LIVE_SETTLE_NS, Outcome, Settling};
-use clr_gc::stream::{Advanced, GcStream, Scope};
+use clr_gc::gc::{LIVE_SETTLE_NS, Outcome, ReportTiming};
+use clr_gc::stream::{AdvanceOutcome, GcStream, Scope};
 use nettrace::Ending;
 
 use report::units::{Bytes, Span, plural};
@@ -24,7 +24,7 @@ pub(super) struct Progress {
 impl Progress {
     pub(super) fn new() -> Self {
         Self {
-            stream: GcStream::new(Scope::Collections, Settling::After(LIVE_SETTLE_NS)),
+            stream: GcStream::new(Scope::Collections, ReportTiming::After(LIVE_SETTLE_NS)),
             since: Instant::now(),
             bytes: 0,
             collections: 0,
@@ -46,8 +46,8 @@ impl Progress {
             self.stream.filled(bytes.len());
             loop {
                 match self.stream.advance(|_| ()) {
-                    Ok(Advanced::Paused) => self.count(),
-                    Ok(Advanced::Drained) => break,
+                    Ok(AdvanceOutcome::Paused) => self.count(),
+                    Ok(AdvanceOutcome::Drained) => break,
                     Err(_) => {
                         self.damaged = true;
                         break;
@@ -83,7 +83,7 @@ impl Progress {
         )
     }
 
-    /// Rewrites the progress line. Only on a terminal.
+    /// Rewrites the progress line if standard error is a terminal.
     pub(super) fn show(&mut self, stopping: bool) {
         if !self.on_terminal {
             return;

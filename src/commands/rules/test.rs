@@ -9,10 +9,10 @@ use serde::Serialize;
 use crate::commands::cli::{Format, RulesTestArgs};
 use crate::commands::output::{Output, say};
 use config::rule_files;
-use gc_rules::rule_set::RuleSet;
 use recording::source::Source;
 use recording::{ProcessHistory, Recording};
 use report::units::plural;
+use rule_engine::rule_set::RuleSet;
 use rule_language::load::{Level, Problem, SourceFile, load};
 use rule_language::test_file::document::Test;
 use rule_language::test_file::{TestFile, run as run_test};
@@ -151,7 +151,8 @@ fn one_file(path: &Path, output: &mut Output, tally: &mut Tally) -> anyhow::Resu
     Ok(())
 }
 
-/// Reports problems along with the results on standard output, because they are part of the result.
+/// Counts and reports problems. In a table, problems are on standard output, because they are part of the result. With
+/// ndjson, problems are on standard error.
 fn complain(problems: &[Problem], tally: &mut Tally, output: &mut Output) -> anyhow::Result<()> {
     for problem in problems {
         if problem.severity == Level::Error {
@@ -173,7 +174,8 @@ fn rules_of(file: &TestFile, folder: &Path) -> Result<Arc<RuleSet>, Vec<Problem>
     Ok(Arc::new(loaded.rules))
 }
 
-/// Returns the process of a test's recording, its sync time and the observed duration.
+/// Returns the process of a test's recording, its sync time in Unix nanoseconds and the observed duration in
+/// nanoseconds, or `None` if the test has no recording.
 fn played(test: &Test, folder: &Path) -> Result<Option<(ProcessHistory, i128, i64)>, String> {
     let Some(name) = &test.recording else {
         return Ok(None);

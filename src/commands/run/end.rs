@@ -1,5 +1,5 @@
 //! Terminates the process in all cases: a fixed time after a signal even if other parts hang, and together with its
-//! standard input on request. Dedicated threads do this; they wait for no other part.
+//! standard input on request. Dedicated threads terminate the process and wait for no other part.
 
 use std::time::Duration;
 
@@ -9,16 +9,16 @@ use rustix::process::{getpid, kill_process};
 use crate::commands::executor;
 use crate::daemon::Signals;
 
-/// Maximum time for the daemon to end after a signal, even if a part hangs. The sum of the timeouts inside the daemon
-/// is smaller.
-const END_WITHIN: Duration = Duration::from_secs(15);
+/// Maximum time for the daemon to end after a signal, even if a part hangs. If the disk responds, the sum of the
+/// timeouts inside the daemon is smaller.
+const END_TIMEOUT: Duration = Duration::from_secs(15);
 /// Maximum time after a second signal.
-const END_NOW_WITHIN: Duration = Duration::from_secs(1);
+const END_NOW_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// Stack size of the thread that waits for signals.
 const END_STACK: usize = 128 << 10;
 
-/// Terminates the process [`END_WITHIN`] after SIGTERM or SIGINT, even if the executor hangs. Runs on a dedicated
+/// Terminates the process [`END_TIMEOUT`] after SIGTERM or SIGINT, even if the executor hangs. Runs on a dedicated
 /// thread.
 pub(super) fn end_at_last() -> anyhow::Result<()> {
     let runtime = executor()?;
@@ -27,9 +27,9 @@ pub(super) fn end_at_last() -> anyhow::Result<()> {
     drop(context);
     let ending = async move {
         signals.ended().await;
-        // A second signal ends the process at once.
-        let _second = tokio::time::timeout(END_WITHIN - END_NOW_WITHIN, signals.ended()).await;
-        tokio::time::sleep(END_NOW_WITHIN).await;
+        // A second signal ends the process after [`END_NOW_TIMEOUT`] at the latest.
+        let _second = tokio::time::timeout(END_TIMEOUT - END_NOW_TIMEOUT, signals.ended()).await;
+        tokio::time::sleep(END_NOW_TIMEOUT).await;
         std::process::exit(1);
     };
     let thread = std::thread::Builder::new().name("end".to_owned()).stack_size(END_STACK);
@@ -45,7 +45,7 @@ pub(super) fn end_with_stdin() -> anyhow::Result<()> {
     let reads = || {
         // An error counts as the end.
         let _bytes = std::io::copy(&mut std::io::stdin().lock(), &mut std::io::sink());
-        // A signal to the own process cannot fail.
+        // Sending a signal to the current process cannot fail.
         let _sent = kill_process(getpid(), rustix::process::Signal::TERM);
     };
     thread.spawn(reads).context("cannot start")?;

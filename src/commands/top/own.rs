@@ -1,5 +1,6 @@
-//! The private daemon of `gcwatch top`, for hosts without a running daemon: a child process `gcwatch run` that exports
-//! no data, sends no notifications, and ends with top, however top ends.
+//! The private daemon of `gcwatch top`, for hosts without a running daemon. This daemon is a child process `gcwatch
+//! run` that exports no data and sends no notifications. The child exits when `gcwatch top` exits, even if `gcwatch
+//! top` is killed.
 
 use std::io::{BufRead as _, BufReader};
 use std::process::{Child, ChildStdin, Command, Stdio};
@@ -10,20 +11,20 @@ use std::time::{Duration, Instant};
 use anyhow::{Context as _, anyhow};
 
 /// Timeout for the daemon to listen.
-const STARTS_WITHIN: Duration = Duration::from_secs(15);
+const START_TIMEOUT: Duration = Duration::from_secs(15);
 /// Timeout for the daemon to end its sessions.
-const ENDS_WITHIN: Duration = Duration::from_secs(10);
+const EXIT_TIMEOUT: Duration = Duration::from_secs(10);
 /// Text before the address in the log line that reports the listener.
 const LISTENS: &str = "listening at ";
 
 /// The flag that makes a daemon exit when its standard input ends.
 pub(crate) const WITH_STDIN: &str = "--end-with-stdin";
 
-/// The private daemon. It ends when this value is dropped.
+/// A private daemon, which exits when this value is dropped.
 pub(super) struct OwnDaemon {
     child: Child,
-    /// Standard input of the daemon, open as long as the daemon is needed. The kernel closes it even if this process is
-    /// killed.
+    /// Standard input of the daemon, open as long as the daemon is needed. The kernel closes this pipe even if this
+    /// process is killed.
     wanted: Option<ChildStdin>,
     pub(super) address: String,
 }
@@ -44,7 +45,8 @@ impl OwnDaemon {
             "info",
         ]);
         command.args(["--no-traces", "--no-metrics", "--no-logs"]);
-        // The settings of the host's daemon do not apply to this daemon, or it would notify and store like that daemon.
+        // Remove the settings of the host's daemon. Otherwise, the private daemon would send notifications and store
+        // state like the host's daemon.
         let configures =
             |name: &str| name.starts_with("GCWATCH_") || name.starts_with("OTEL_") || name == "STATE_DIRECTORY";
         for (name, _) in std::env::vars_os() {
@@ -64,19 +66,19 @@ impl OwnDaemon {
             address: String::new(),
         };
         let (says, said) = channel();
-        // The thread reads to the end, because the daemon would drop lines otherwise. It ends with the daemon.
+        // The thread reads to the end, because the daemon would drop lines otherwise. The thread ends with the daemon.
         std::thread::spawn(move || {
             for line in BufReader::new(log?).split(b'\n') {
                 let _nobody_waits_any_more = says.send(String::from_utf8_lossy(&line.ok()?).into_owned());
             }
             Some(())
         });
-        daemon.address = address(&said, Instant::now() + STARTS_WITHIN)?;
+        daemon.address = address(&said, Instant::now() + START_TIMEOUT)?;
         Ok(daemon)
     }
 }
 
-/// Returns the address from the log.
+/// Returns the address from the log. The error contains the last line of the log.
 fn address(said: &Receiver<String>, until: Instant) -> anyhow::Result<String> {
     let mut last = String::new();
     loop {
@@ -94,7 +96,7 @@ fn address(said: &Receiver<String>, until: Instant) -> anyhow::Result<String> {
 impl Drop for OwnDaemon {
     fn drop(&mut self) {
         drop(self.wanted.take());
-        let until = Instant::now() + ENDS_WITHIN;
+        let until = Instant::now() + EXIT_TIMEOUT;
         while let Ok(None) = self.child.try_wait() {
             if Instant::now() >= until {
                 let _ended_meanwhile = self.child.kill();
@@ -110,7 +112,7 @@ impl Drop for OwnDaemon {
 mod tests {
     use super::*;
 
-    /// Scenario: one log has a line with the address; another ends without it.
+    /// Scenario: one log has a line with the address; another log ends without the address.
     /// Guarantee: the address is returned without the text that follows it; otherwise the error contains the last line.
     #[test]
     fn address_is_read_from_log() {
@@ -121,7 +123,7 @@ mod tests {
         ] {
             says.send(line.to_owned()).unwrap();
         }
-        let later = Instant::now() + STARTS_WITHIN;
+        let later = Instant::now() + START_TIMEOUT;
         assert_eq!(address(&said, later).unwrap(), "http://127.0.0.1:40113");
         says.send("ERROR no rights".to_owned()).unwrap();
         drop(says);

@@ -1,13 +1,13 @@
-//! Heap dumps that incidents ask for: what is remembered of them, and how one is taken.
+//! Heap dumps that incidents request: the history of dumps, and the function that takes a dump.
 //!
 //! ```text
 //! want -> decide (evidence::census) -> `take`, on the thread of bursts -> survey -> `Censuses::surveyed` -> finding
 //!             ^                                                                        |
-//!             '---------------- first dumps, when services had theirs <----------------'
+//!             '-------------- first dumps, times of censuses by service <--------------'
 //! ```
 //!
-//! The graph is computed by a process of its own (`evidence::heap::child`), so that a large heap costs an answer and
-//! not the daemon. What is kept here is a few megabytes an incident, of at most [`MOST_FIRST`].
+//! A separate process computes the graph (`evidence::heap::child`), so a heap that is too large costs only this dump
+//! and not the daemon. The daemon keeps a few megabytes per incident, for at most [`MAX_FIRST`] incidents.
 
 use std::collections::BTreeMap;
 use std::sync::{Mutex, PoisonError};
@@ -15,32 +15,33 @@ use std::time::Instant;
 
 use clr_heap::survey::Survey;
 use dotnet_diagnostics::Client;
-use gc_rules::incident::{Finding, FoundCensus, Share};
+use incidents::{Finding, FoundCensus, QuotaOwner};
 use tracing::warn;
 
-use super::{Outcome, WantKey, remember};
+use super::{EvidenceRequestKey, Outcome, remember};
 use evidence::census::{self, CensusOptions, First, History, Plan};
-use evidence::heap::child::{ANSWER_WITHIN, Computing, Form, What};
+use evidence::heap::child::{ANSWER_TIMEOUT, AnalysisProcess, AnalysisRequest, Form};
 use evidence::heap::files::LeftBehind;
-use evidence::heap::session::{self, Done};
-use evidence::heap::{MOST_BYTES, free_half};
+use evidence::heap::session::{self, DumpSessionOutcome};
+use evidence::heap::{MAX_BYTES, free_half};
 
-/// First dumps that wait for their second; of more, the oldest incident has no comparison.
-const MOST_FIRST: usize = 4;
+/// Maximum number of first dumps that wait for their second dump. Beyond this number, the oldest incident gets no
+/// comparison.
+const MAX_FIRST: usize = 4;
 
 /// The heap dumps of a daemon.
 #[derive(Debug, Default)]
 pub(super) struct Censuses {
     pub(super) options: CensusOptions,
-    /// The first dump of each incident, when it ended, and what was found in it.
-    first: BTreeMap<WantKey, (Instant, First, FoundCensus)>,
-    /// When the first dump of the newest census of each service ended.
-    of_service: BTreeMap<Share, Instant>,
+    /// The first dump of each incident, the time at which it ended, and its finding.
+    first: BTreeMap<EvidenceRequestKey, (Instant, First, FoundCensus)>,
+    /// Time of the first dump of the newest census of each service.
+    of_service: BTreeMap<QuotaOwner, Instant>,
 }
 
 impl Censuses {
-    /// What is known of dumps for an incident.
-    pub(super) fn history(&self, key: &WantKey, share: &Share, now: Instant) -> History {
+    /// Returns the history of dumps for an incident.
+    pub(super) fn history(&self, key: &EvidenceRequestKey, share: &QuotaOwner, now: Instant) -> History {
         let ago = |at: Instant| now.saturating_duration_since(at);
         History {
             first: self.first.get(key).map(|(at, first, _)| (ago(*at), first.seen)),
@@ -48,23 +49,24 @@ impl Censuses {
         }
     }
 
-    /// A dump was asked for, whatever came of it: the first of an incident is that of its service.
-    pub(super) fn had(&mut self, key: &WantKey, share: &Share, now: Instant) {
+    /// Records that a dump was requested, whatever its outcome. The first dump of an incident counts as the census of
+    /// its service.
+    pub(super) fn had(&mut self, key: &EvidenceRequestKey, share: &QuotaOwner, now: Instant) {
         if !self.first.contains_key(key) {
             remember(&mut self.of_service, share.clone(), now);
         }
     }
 
-    /// A dump was taken: what the incident has of it.
-    pub(super) fn surveyed(&mut self, key: WantKey, survey: Survey, plan: Plan, now: Instant) -> Finding {
+    /// Records a dump, and returns the finding for its incident.
+    pub(super) fn surveyed(&mut self, key: EvidenceRequestKey, survey: Survey, plan: Plan, now: Instant) -> Finding {
         if let Some((at, first, _)) = self.first.remove(&key) {
             let apart = now.saturating_duration_since(at);
             return Finding::Census(census::compared(&first, &survey, apart));
         }
         let found = census::alone(&survey);
-        let first = First::of(survey, plan.live_bytes);
+        let first = First::from_survey(survey, plan.live_bytes);
         self.first.insert(key, (now, first, found.clone()));
-        if self.first.len() > MOST_FIRST {
+        if self.first.len() > MAX_FIRST {
             let oldest = self.first.iter().min_by_key(|(_, (at, ..))| *at);
             if let Some(oldest) = oldest.map(|(key, _)| *key) {
                 self.first.remove(&oldest);
@@ -73,8 +75,9 @@ impl Censuses {
         Finding::Census(found)
     }
 
-    /// There is no dump, for this reason: what was found in the first one stays, if there was one.
-    pub(super) fn none(&mut self, key: &WantKey, because: String) -> Finding {
+    /// Returns the finding for an incident whose dump failed for the given reason. If there was a first dump, its
+    /// finding is kept.
+    pub(super) fn none(&mut self, key: &EvidenceRequestKey, because: String) -> Finding {
         Finding::Census(match self.first.remove(key) {
             Some((.., found)) => FoundCensus {
                 alone_because: Some(because),
@@ -84,14 +87,17 @@ impl Censuses {
         })
     }
 
-    /// Forgets the incidents that want none any more.
-    pub(super) fn retain(&mut self, wants: impl Fn(&WantKey) -> bool) {
+    /// Drops the incidents that no longer request a dump.
+    pub(super) fn retain(&mut self, wants: impl Fn(&EvidenceRequestKey) -> bool) {
         self.first.retain(|key, _| wants(key));
     }
 }
 
-/// Takes a dump; the error is a clause. Blocks the calling thread while the process that computes is slower than the
-/// stream, and until it answers. `left`: the processes that earlier dumps have left behind.
+/// Takes a dump. The error is a clause. The second value is the reason why the process was not healed; `None` if it was
+/// healed or no session was started. `left`: the processes that earlier dumps left behind.
+///
+/// Blocks the calling thread while the computing process is slower than the stream, and until the computing process
+/// answers.
 pub(super) async fn take(
     client: &Client,
     pid: u32,
@@ -103,32 +109,33 @@ pub(super) async fn take(
     if let Some(because) = &refusal {
         warn!(pid, "the heap dump names no classes of static fields: {because}");
     }
-    let what = What {
+    let what = AnalysisRequest {
         form: Form::Brief,
         histogram: false,
-        most: MOST_BYTES.min(free_half()),
+        most: MAX_BYTES.min(free_half()),
         pid: refusal.is_none().then_some(pid),
         only: None,
     };
     let failed = |because: String| (Err((because, Outcome::Failed)), None);
-    let mut computing = match Computing::start(&what, None) {
+    let mut computing = match AnalysisProcess::start(&what, None) {
         Ok(computing) => computing,
-        Err(error) => return failed(format!("no process can be started for the graph: {error}")),
+        Err(error) => return failed(format!("cannot start a process that computes the graph: {error}")),
     };
-    let asked = session::Asked {
+    let asked = session::DumpOptions {
         buffer_mb: plan.buffer_mb,
         histogram: false,
         small_buffer: false,
     };
     let never = std::future::pending();
-    let Done { cut, not_healed, .. } = match session::run(client, asked, never, |bytes| computing.feed(bytes)).await {
-        Ok(done) => done,
-        Err(error) => {
-            computing.give_up();
-            return failed(format!("the runtime was asked and refused: {error}"));
-        }
-    };
-    let survey = match (computing.finish(ANSWER_WITHIN), cut) {
+    let DumpSessionOutcome { cut, not_healed, .. } =
+        match session::run(client, asked, never, |bytes| computing.feed(bytes)).await {
+            Ok(done) => done,
+            Err(error) => {
+                computing.give_up();
+                return failed(format!("the runtime refused the session: {error}"));
+            }
+        };
+    let survey = match (computing.finish(ANSWER_TIMEOUT), cut) {
         (Ok(answer), _) => {
             if let Some(late) = answer.late {
                 let count = late.process.map_or(0, |process| left().add(pid, process));
@@ -151,18 +158,18 @@ mod tests {
     use std::time::Duration;
 
     use clr_heap::survey::TypeRow;
-    use gc_rules::rule::Evidence;
+    use rule_engine::rule::Evidence;
 
     use super::*;
     use base::run_key::RunKey;
 
-    fn key(incident: u64) -> WantKey {
+    fn key(incident: u64) -> EvidenceRequestKey {
         let run = RunKey { pid: 7, start_time: 5 };
         (run, incident, Evidence::Census)
     }
 
-    fn share() -> Share {
-        Share {
+    fn share() -> QuotaOwner {
+        QuotaOwner {
             tenant: "shop".into(),
             service: "orders".into(),
         }
@@ -196,11 +203,13 @@ mod tests {
         live_bytes: 24_000,
     };
 
-    /// Scenario: two dumps for an incident; a first one whose second is refused; a refusal without a first one.
-    /// Guarantee: the first says what lives, the second what grew; a refusal keeps what the first one found and says
-    /// why; a service had its census from the first dump on, and the second one is none of its own.
+    /// Scenario: an incident gets two dumps; another incident gets a first dump, and its second dump is refused; a
+    /// third incident only gets a refusal.
+    /// Guarantee: the first dump lists the live objects, and the second dump lists the growth. A refusal keeps the
+    /// finding of the first dump and adds the reason. The first dump counts as the census of the service, and the
+    /// second does not.
     #[test]
-    fn a_second_dump_is_compared_with_the_first() {
+    fn second_dump_is_compared_with_first() {
         let (mut censuses, share, start) = (Censuses::default(), share(), Instant::now());
         let at = |seconds| start + Duration::from_secs(seconds);
         censuses.had(&key(1), &share, at(0));
@@ -226,16 +235,16 @@ mod tests {
         assert_eq!(none, FoundCensus::none("busy".to_owned()));
     }
 
-    /// Scenario: first dumps of more incidents than are kept; incidents that end.
-    /// Guarantee: the oldest is forgotten, and so is what nobody asks for any more.
+    /// Scenario: more incidents have a first dump than are kept; then incidents end.
+    /// Guarantee: the oldest first dump is dropped, and so are dumps whose incidents no longer request one.
     #[test]
-    fn few_first_dumps_are_kept() {
+    fn number_of_kept_first_dumps_is_limited() {
         let (mut censuses, share, start) = (Censuses::default(), share(), Instant::now());
-        for incident in 0..=MOST_FIRST as u64 {
+        for incident in 0..=MAX_FIRST as u64 {
             let _alone = censuses.surveyed(key(incident), survey(1), PLAN, start + Duration::from_secs(incident));
         }
         let has = |censuses: &Censuses, incident| censuses.history(&key(incident), &share, start).first.is_some();
-        assert!(!has(&censuses, 0) && has(&censuses, 1) && has(&censuses, MOST_FIRST as u64));
+        assert!(!has(&censuses, 0) && has(&censuses, 1) && has(&censuses, MAX_FIRST as u64));
         censuses.retain(|key| key.1 == 1);
         assert!(has(&censuses, 1) && !has(&censuses, 2));
     }

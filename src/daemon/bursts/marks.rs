@@ -1,5 +1,5 @@
 //! Marks runs on disk while they have a burst. A run during whose burst gcwatch died gets no further burst, because the
-//! next stream could contain whatever caused the crash.
+//! next stream could contain the data that caused the crash.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -13,14 +13,14 @@ use processes::files;
 /// File name in the state directory.
 const NAME: &str = "bursts.json";
 /// Maximum size of the file, in bytes.
-const MOST_BYTES: u64 = 64 << 10;
+const MAX_BYTES: u64 = 64 << 10;
 /// Maximum number of runs that are remembered; the newest are kept.
-const MOST_RUNS: usize = 64;
+const MAX_RUNS: usize = 64;
 
 /// The content of the file.
 #[derive(Debug, Default, Serialize, Deserialize)]
 struct Content {
-    /// Boot for which the pids and start times are valid.
+    /// Boot for which the pids and start times are valid; `None` if unknown.
     boot_id: Option<String>,
     /// Pid and start time of each run.
     runs: Vec<(u32, u64)>,
@@ -35,11 +35,12 @@ pub(crate) struct BurstMarks {
 }
 
 impl BurstMarks {
-    /// Reads the marks that earlier daemons left. Blocks the calling thread. An unreadable file counts as empty.
+    /// Reads the marks that earlier daemons left. Blocks the calling thread. An unreadable file, or a file from another
+    /// boot, counts as empty.
     pub(crate) fn read(directory: &Path) -> Self {
         let path = directory.join(NAME);
         let boot_id = boot_id();
-        let read = files::read(&path, MOST_BYTES).ok().flatten();
+        let read = files::read(&path, MAX_BYTES).ok().flatten();
         let content = read.and_then(|json| serde_json::from_slice::<Content>(&json).ok());
         let content = content.unwrap_or_default();
         let runs = if content.boot_id == boot_id {
@@ -73,7 +74,7 @@ impl BurstMarks {
 
     fn write(&self, run: Option<RunKey>) -> io::Result<()> {
         let mut runs: Vec<_> = self.left.iter().chain(run.as_ref()).collect();
-        runs.drain(..runs.len().saturating_sub(MOST_RUNS));
+        runs.drain(..runs.len().saturating_sub(MAX_RUNS));
         let content = Content {
             boot_id: self.boot_id.clone(),
             runs: runs.into_iter().map(|run| (run.pid, run.start_time)).collect(),
@@ -86,9 +87,10 @@ impl BurstMarks {
 mod tests {
     use super::*;
 
-    /// Scenario: a burst ends cleanly, then gcwatch dies during bursts of two other runs. A hundred more runs
-    /// follow, the machine reboots, and finally the file contains nonsense.
-    /// Guarantee: later daemons know the newest runs during whose bursts gcwatch died, only within the same boot.
+    /// Scenario: a burst ends cleanly, then gcwatch dies during bursts of two other runs and of a hundred more runs.
+    /// Then the machine reboots. Finally, the file contains nonsense.
+    /// Guarantee: later daemons of the same boot know the newest runs during whose bursts gcwatch died. After a reboot,
+    /// or with an unreadable file, the daemons know no runs.
     #[test]
     fn run_of_interrupted_burst_is_remembered() {
         let folder = tempfile::tempdir().unwrap();
@@ -109,7 +111,7 @@ mod tests {
         for pid in 100..200 {
             marks().begin(run(pid)).unwrap();
         }
-        assert!(marks().left.len() == MOST_RUNS && marks().has(run(199)) && !marks().has(run(2)));
+        assert!(marks().left.len() == MAX_RUNS && marks().has(run(199)) && !marks().has(run(2)));
         let mut other = marks();
         other.boot_id = Some("another".to_owned());
         other.end().unwrap();

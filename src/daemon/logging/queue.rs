@@ -1,8 +1,8 @@
 //! Log lines on their way to standard error: a bounded queue, and one thread that writes them.
 //!
 //! The reader of standard error can stop reading (the pipe of a supervisor that hangs, a paused terminal). The write
-//! then blocks, but only this thread waits for it. Lines that do not fit are dropped and counted. Once lines are read
-//! again, one line reports the number of lost lines.
+//! then blocks, but only the writing thread waits for it. Lines that do not fit are dropped and counted. Once lines are
+//! read again, one line reports the number of lost lines.
 
 use std::collections::VecDeque;
 use std::fs::File;
@@ -16,10 +16,10 @@ use tracing::warn;
 use tracing_subscriber::fmt::MakeWriter;
 
 /// Maximum number of bytes and of lines in the queue.
-const MOST_BYTES: usize = 256 << 10;
-const MOST_LINES: usize = 2048;
+const MAX_BYTES: usize = 256 << 10;
+const MAX_LINES: usize = 2048;
 
-/// The queue. It is cheap to clone, and adding a line never waits for the reader.
+/// A queue of log lines that is cheap to clone. Adding a line never waits for the reader of standard error.
 #[derive(Debug, Clone, Default)]
 pub struct LogQueue {
     shared: Arc<Shared>,
@@ -47,7 +47,7 @@ impl LogQueue {
     ///
     /// # Errors
     ///
-    /// The thread cannot be started, or standard error is closed.
+    /// Returns an error if the thread cannot be started, or standard error is closed.
     pub fn to_stderr() -> io::Result<Self> {
         // Uses a separate descriptor, because the lock of the standard library would be held while a write blocks.
         let stderr = File::from(io::stderr().as_fd().try_clone_to_owned()?);
@@ -67,7 +67,8 @@ impl LogQueue {
         self.shared.dropped.load(Ordering::Relaxed)
     }
 
-    /// Waits until every line is written, at most `within`. Returns whether all lines are written.
+    /// Waits until every line is written, at most `within`. Returns whether all lines are written. Blocks the calling
+    /// thread.
     pub fn flush(&self, within: Duration) -> bool {
         let state = self.shared.state();
         let waited = self
@@ -86,7 +87,7 @@ impl Shared {
 
     fn put(&self, line: &[u8]) {
         let mut state = self.state();
-        if state.lines.len() >= MOST_LINES || state.bytes + line.len() > MOST_BYTES {
+        if state.lines.len() >= MAX_LINES || state.bytes + line.len() > MAX_BYTES {
             state.unreported += 1;
             self.dropped.fetch_add(1, Ordering::Relaxed);
             return;
@@ -112,7 +113,7 @@ impl Shared {
             drop(state);
             let _lost = output.write_all(&line);
             state = self.state();
-            // Lines are read again. The message about lost lines enters the queue like any other line.
+            // The reader reads lines again. The message about lost lines enters the queue like any other line.
             let unreported = std::mem::take(&mut state.unreported);
             if unreported > 0 {
                 drop(state);
@@ -162,9 +163,9 @@ mod tests {
 
     const LONG: Duration = Duration::from_secs(60);
 
-    /// Scenario: a reader does not read while more lines arrive than fit; then it reads, and the daemon ends.
+    /// Scenario: a reader does not read while more lines arrive than fit; then the reader reads, and the daemon ends.
     /// Guarantee: adding lines does not block; the lines that fit arrive complete and in order, all other lines are
-    /// counted, and the flush returns in time in both cases.
+    /// counted. The flush fails while the reader does not read, and succeeds afterwards.
     #[test]
     fn stopped_reader_blocks_no_writer() {
         let (reader, output) = UnixStream::pair().unwrap();
@@ -197,7 +198,7 @@ mod tests {
     fn dropped_lines_are_reported() {
         let (reader, output) = UnixStream::pair().unwrap();
         // A subscriber of another test that starts or ends at this moment could leave the event disabled for all
-        // (tracing caches this). A global subscriber that drops everything prevents that.
+        // subscribers (tracing caches this). A global subscriber that drops everything prevents this problem.
         let sink = tracing_subscriber::fmt().with_writer(io::sink).finish();
         let _set_already = tracing::subscriber::set_global_default(sink);
         let queue = LogQueue::default();
@@ -207,7 +208,7 @@ mod tests {
             .with_ansi(false)
             .finish();
         // The writer has not started: the queue keeps one line and drops the other seven.
-        let long = "y".repeat(MOST_BYTES / 2);
+        let long = "y".repeat(MAX_BYTES / 2);
         for _ in 0..8 {
             queue.make_writer().write_all(format!("{long}\n").as_bytes()).unwrap();
         }

@@ -1,4 +1,4 @@
-//! What the state directory has at the start.
+//! Content of the state directory at startup.
 
 use std::io;
 use std::path::Path;
@@ -15,12 +15,12 @@ use evidence::store::Store;
 use targets::FileReading;
 use tokio::runtime::Handle;
 
-/// How long the start waits for the state directory.
-const STATE_WITHIN: Duration = Duration::from_secs(5);
+/// Timeout for reading the state directory at startup.
+const STATE_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// All of it, but for the queue of what is exported; nothing, where it cannot be used.
+/// Content of the state directory, except the export queue. All fields are `None` if the directory cannot be used.
 #[derive(Default)]
-pub(super) struct Kept {
+pub(super) struct StateContents {
     pub(super) state: Option<(StateDirectory, IncidentFile)>,
     pub(super) marks: Option<BurstMarks>,
     pub(super) left: Option<io::Result<Option<Content>>>,
@@ -29,14 +29,14 @@ pub(super) struct Kept {
     pub(super) store: Option<Store>,
 }
 
-impl Kept {
-    /// Reads it on a thread of its own: its file system may not respond.
+impl StateContents {
+    /// Reads the directory on a separate thread, because its file system can hang.
     pub(super) async fn open(path: &Path, options: &Options, notes: &mut Vec<Note>) -> Self {
         let warning = |text| Note { is_warning: true, text };
         let (directory, recorded, stored) = (path.to_owned(), options.black_box.clone(), options.store.clone());
         let runtime = Handle::current();
         let reading = FileReading::default();
-        let opened = reading.within(STATE_WITHIN, move || {
+        let opened = reading.within(STATE_TIMEOUT, move || {
             let state = StateDirectory::open(&directory)?;
             let incidents = IncidentFile::new(&directory);
             let left = incidents.read();
@@ -66,11 +66,11 @@ impl Kept {
                 if let Err(error) = prepared {
                     let folder = history.path_of_all().display();
                     notes.push(warning(format!(
-                        "the history of processes is not kept: {folder}: {error}; trying again every minute"
+                        "cannot keep the history of processes in {folder}: {error}; retrying every minute"
                     )));
                 }
                 let black_box = black_box.map_err(|error| notes.push(not_recorded(error)));
-                let not_stored = |error| warning(format!("evidence is not stored outside of this host: {error}"));
+                let not_stored = |error| warning(format!("evidence is not stored outside this host: {error}"));
                 let store = store.map_err(|error| notes.push(not_stored(error)));
                 return Self {
                     state: Some((state, incidents)),
@@ -85,7 +85,7 @@ impl Kept {
             Err(not_read) => not_read.to_string(),
         };
         notes.push(warning(format!(
-            "cannot use {path}: {problem}; what outlives gcwatch is in memory only"
+            "cannot use {path}: {problem}; state is kept in memory only"
         )));
         Self::default()
     }

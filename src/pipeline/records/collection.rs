@@ -9,16 +9,16 @@ use serde_json::json;
 
 use api::event::hex;
 use api::gc::{GcRecord, Subject, type_name};
-use api::view::{CollectionLine, CollectionRecord, Neighbour, NoCollection};
+use api::view::{CollectionLine, CollectionLookupError, CollectionRecord, Neighbour};
 use run::Run;
-use run::history::{Mark, Remembered};
+use run::history::{Mark, RetainedCollection};
 
 /// Returns the record of one collection of a run.
 ///
 /// # Errors
 ///
-/// The collection is unknown.
-pub(crate) fn of_number(run: &Run, number: u64) -> Result<CollectionRecord, NoCollection> {
+/// Returns an error if the collection is unknown.
+pub(crate) fn find_record(run: &Run, number: u64) -> Result<CollectionRecord, CollectionLookupError> {
     let (history, pid) = (&run.history, run.key().pid);
     let mut marks: Vec<Mark> = history.marks().collect();
     marks.sort_by_key(|mark| (mark.start(), mark.number));
@@ -40,7 +40,7 @@ pub(crate) fn of_number(run: &Run, number: u64) -> Result<CollectionRecord, NoCo
     let line = match (&kept, place.and_then(|place| marks.get(place))) {
         (Some(kept), _) => line_of(kept, run.wall),
         (None, Some(mark)) => line_of_mark(mark, run.wall),
-        (None, None) => return Err(NoCollection::NoNumber(span())),
+        (None, None) => return Err(CollectionLookupError::NoNumber(span())),
     };
     let near = |place: Option<usize>| Some(neighbour(marks.get(place?)?, run.wall));
     let who = run.identity.who();
@@ -59,7 +59,7 @@ pub(crate) fn of_number(run: &Run, number: u64) -> Result<CollectionRecord, NoCo
 
 /// Returns the records of the most recent kept collections, at most `limit`, newest first.
 pub(crate) fn newest(
-    recent: Vec<Remembered>,
+    recent: Vec<RetainedCollection>,
     limit: usize,
     wall: Wall,
     pid: u32,
@@ -67,7 +67,7 @@ pub(crate) fn newest(
 ) -> impl Iterator<Item = serde_json::Value> {
     let unpacked = recent.into_iter();
     let mut recent: Vec<(Collection, _)> = unpacked.map(|kept| (kept.collection.unpack(), kept.base)).collect();
-    // A foreground collection is observed before the background collection in which it ran.
+    // Sort by start, because a foreground collection is observed before the background collection in which it ran.
     recent.sort_by_key(|(collection, base)| {
         Reverse((collection.start.map(|start| base.moment(start)), collection.number))
     });
@@ -76,8 +76,8 @@ pub(crate) fn newest(
     each.filter_map(move |(collection, base)| record(&collection, base.unix(wall), subject(pid, &collection), ns_pid))
 }
 
-/// Returns the record of a collection that is kept in full.
-fn record_of(kept: &Remembered, wall: Wall, pid: u32, ns_pid: Option<u32>) -> Option<serde_json::Value> {
+/// Returns the record of a collection that is kept in full, or `None` if the record cannot be serialized.
+fn record_of(kept: &RetainedCollection, wall: Wall, pid: u32, ns_pid: Option<u32>) -> Option<serde_json::Value> {
     let collection = kept.collection.unpack();
     record(&collection, kept.base.unix(wall), subject(pid, &collection), ns_pid)
 }
@@ -89,7 +89,7 @@ fn subject(pid: u32, collection: &Collection) -> Subject {
     }
 }
 
-/// Returns the record of `kind: "gc"`, without request ids.
+/// Returns the record of `kind: "gc"`, without request ids, or `None` if the record cannot be serialized.
 pub(crate) fn record(
     collection: &Collection,
     base: UnixBase,
@@ -100,7 +100,8 @@ pub(crate) fn record(
     let mut record = serde_json::to_value(GcRecord::new(subject, collection, start)).ok()?;
     if let Some(fields) = record.as_object_mut() {
         fields.insert("ns_pid".to_owned(), json!(ns_pid));
-        // Request ids are only for authenticated viewers; they are in spans, links and exemplars over OTLP.
+        // Omit request ids, which are only for authenticated viewers. Over OTLP, request ids are in spans, links and
+        // exemplars.
         if let Some(worst) = fields.get_mut("worst_request").and_then(|worst| worst.as_object_mut()) {
             worst.retain(|name, _| name == "lost_ns");
         }
@@ -109,7 +110,7 @@ pub(crate) fn record(
 }
 
 /// Returns the line of a collection that is kept in full.
-pub(crate) fn line_of(kept: &Remembered, wall: Wall) -> CollectionLine {
+pub(crate) fn line_of(kept: &RetainedCollection, wall: Wall) -> CollectionLine {
     line(&kept.collection.unpack(), kept.base.unix(wall))
 }
 

@@ -2,26 +2,27 @@
 
 use base::time::Moment;
 use clr_gc::gc::StoppedTime;
-use gc_rules::account::AccountRecord;
-use gc_rules::field::MemoryTrend;
-use gc_rules::incident::IncidentRecord;
-use gc_rules::rule::Role;
 use gc_telemetry::definition::settings;
+use incidents::IncidentRecord;
 use opentelemetry_proto::tonic::common::v1::KeyValue;
+use rule_engine::account::AccountRecord;
+use rule_engine::field::MemoryTrend;
+use rule_engine::rule::Role;
 
 use super::collection::line_of;
 use super::history::{columns, pauses};
 use super::target::{attributes, json_value};
-use crate::pipeline::shared::Noted;
+use crate::pipeline::shared::UnreadProcess;
 use api::gc::type_name;
 use api::view::{
     CauseRecord, HistoryColumns, MemoryRecord, NoteRecord, ProcessRecord, ProcessRow, RequestsOfMinute, SettingRecord,
-    StreamFigures, TrendRecord, TrendsRecord, Unseen,
+    StreamFigures, TrendRecord, TrendsRecord, UnobservedFact,
 };
-use run::history::{BUCKET_NS, BUCKETS, Bucket, Cause, HISTORY_NS, Remembered};
+use run::history::{BUCKET_NS, BUCKETS, Bucket, Cause, HISTORY_NS, RetainedCollection};
 use run::{Run, StaleLimit};
 
-/// Everything of a run; `now`: its present.
+/// Returns the full record of a run. `now` is the present of the run. `kept_from_ms` is the start of the run's history
+/// on disk; `None` if there is no such history or its start is unknown.
 pub(crate) fn read(
     run: &Run,
     process: ProcessRow,
@@ -31,7 +32,7 @@ pub(crate) fn read(
 ) -> ProcessRecord {
     let history = &run.history;
     let resource = &run.identity.resource().attributes;
-    let line = |kept: &Remembered| line_of(kept, run.wall);
+    let line = |kept: &RetainedCollection| line_of(kept, run.wall);
     ProcessRecord {
         grafana_url: None,
         at_ms: run.wall.unix_ms(now),
@@ -41,14 +42,14 @@ pub(crate) fn read(
         kept_from_ms,
         pauses: pauses(history.marks(), run.wall),
         causes: history.causes.all().iter().map(cause).collect(),
-        account: AccountRecord::of_stopped_time(
+        account: AccountRecord::from_stopped_time(
             history.stopped.all(),
             run.session.first_attach.map(|attach| since(attach, now)),
         ),
         account_recent: history
             .stopped
             .recent()
-            .map(|(from, stopped)| AccountRecord::of_stopped_time(&stopped, Some(since(from, now)))),
+            .map(|(from, stopped)| AccountRecord::from_stopped_time(&stopped, Some(since(from, now)))),
         newest: history.kept.newest().rev().map(line).collect(),
         longest: history.longest(now).map(line).collect(),
         settings: settings_of(resource),
@@ -65,8 +66,13 @@ pub(crate) fn read(
     }
 }
 
-/// A process from which nothing was read.
-pub(crate) fn unread(noted: &Noted, process: ProcessRow, incidents: Vec<IncidentRecord>, at_ms: u64) -> ProcessRecord {
+/// Returns the record of a process that was not read.
+pub(crate) fn unread(
+    noted: &UnreadProcess,
+    process: ProcessRow,
+    incidents: Vec<IncidentRecord>,
+    at_ms: u64,
+) -> ProcessRecord {
     let why = match &process.detail {
         Some(detail) => detail.clone(),
         None => format!("the process is {}", process.state.replace('_', " ")),
@@ -79,8 +85,8 @@ pub(crate) fn unread(noted: &Noted, process: ProcessRow, incidents: Vec<Incident
             span_ms: HISTORY_NS / 1_000_000,
             ..HistoryColumns::default()
         },
-        account: AccountRecord::of_stopped_time(&StoppedTime::default(), None),
-        unseen: vec![Unseen {
+        account: AccountRecord::from_stopped_time(&StoppedTime::default(), None),
+        unseen: vec![UnobservedFact {
             what: "everything".to_owned(),
             why,
         }],
@@ -90,12 +96,12 @@ pub(crate) fn unread(noted: &Noted, process: ProcessRow, incidents: Vec<Incident
     }
 }
 
-/// How long it is from one instant to a later one, nanoseconds.
+/// Returns the time between two instants, in nanoseconds.
 fn since(from: Moment, now: Moment) -> i64 {
     i64::try_from(now.since(from)).unwrap_or(i64::MAX)
 }
 
-/// The rules that hold on the process and are no harm.
+/// Returns a note for each rule that fires on the process and does not report harm.
 fn notes(run: &Run) -> Vec<NoteRecord> {
     let alerts = run.rules.as_ref().map(|rules| rules.alerts()).unwrap_or_default();
     let notes = alerts.into_iter().filter(|alert| !alert.rule.is_harm());
@@ -136,7 +142,7 @@ fn memory(run: &Run, now: Moment) -> MemoryRecord {
     }
 }
 
-/// Level, trend and age of the memory of a run.
+/// Returns level, trend and age of the memory of a run.
 fn trends(run: &Run, now: Moment) -> TrendsRecord {
     let seconds = |from: Moment| now.since(from) / 1_000_000_000;
     let age_s = run.started.map(seconds);
@@ -165,7 +171,7 @@ fn trends(run: &Run, now: Moment) -> TrendsRecord {
     }
 }
 
-/// What people must know of the limit of its heap beside the number.
+/// Returns a note that explains the heap limit of a run, or `None` if the number needs no explanation.
 fn heap_limit_note(run: &Run) -> Option<String> {
     let who = run.identity.who();
     if let Some(limit) = run.unseen_limit() {
@@ -188,11 +194,11 @@ fn heap_limit_note(run: &Run) -> Option<String> {
         ));
     }
     let is_guess = who.native_aot == Some(true) && run.heap_limit().is_some();
-    is_guess.then(|| "this runtime does not say: taken from its environment and its container".to_owned())
+    is_guess.then(|| "this runtime does not report it: derived from its environment and its container".to_owned())
 }
 
-/// Whether a runtime of this version does not see a limit of a control group that is the root of what is mounted: 9.0
-/// to 10.0.10 (runtime issue 130092).
+/// Returns whether a runtime of this version does not see the limit of a control group that is the root of the mounted
+/// hierarchy. Versions 9.0 to 10.0.10 do not see this limit (runtime issue 130092).
 fn is_blind(version: &str) -> bool {
     let mut numbers = version.split(['.', '-', '+']).map(|part| part.parse::<u32>().ok());
     let mut next = || numbers.next().flatten();
@@ -203,7 +209,7 @@ fn is_blind(version: &str) -> bool {
     }
 }
 
-/// Buckets of a run as they are shown.
+/// Returns the buckets of a run for display.
 fn shown(buckets: Vec<Bucket>, run: &Run) -> HistoryColumns {
     let wall = run.wall;
     let buckets = buckets.into_iter().map(|bucket| bucket.on(wall));
@@ -211,7 +217,7 @@ fn shown(buckets: Vec<Bucket>, run: &Run) -> HistoryColumns {
     columns(buckets.collect(), 1, BUCKETS, attached)
 }
 
-/// Why it collected.
+/// Returns the record of a collection's cause.
 pub(crate) fn cause(cause: &Cause) -> CauseRecord {
     CauseRecord {
         reason: cause.reason.map(|reason| reason.to_string()),
@@ -255,7 +261,7 @@ fn figures(run: &Run) -> StreamFigures {
     }
 }
 
-/// The first version of CoreCLR that sends its settings.
+/// First major version of CoreCLR that sends its settings.
 const SETTINGS_SINCE: u32 = 9;
 
 fn collections(what: &str, count: u64) -> String {
@@ -265,13 +271,13 @@ fn collections(what: &str, count: u64) -> String {
     }
 }
 
-/// What was not seen, and why.
-fn unseen(run: &Run, collector: &Option<String>) -> Vec<Unseen> {
+/// Returns the unknown parts of a run's record, each with the reason.
+fn unseen(run: &Run, collector: &Option<String>) -> Vec<UnobservedFact> {
     let (session, history) = (&run.session, &run.history);
     let progress = session.progress();
     let mut all = Vec::new();
     let mut add = |what: String, why: &str| {
-        all.push(Unseen {
+        all.push(UnobservedFact {
             what,
             why: why.to_owned(),
         });
@@ -310,31 +316,28 @@ fn unseen(run: &Run, collector: &Option<String>) -> Vec<Unseen> {
         );
     }
     if history.collections > 0 && history.figures.committed.is_none() {
-        add(
-            "committed memory of the heap".to_owned(),
-            "runtimes send it from .NET 8 on",
-        );
+        add("committed memory of the heap".to_owned(), ".NET 8 and later send it");
     }
     let who = run.identity.who();
     let says_nothing = who.native_aot == Some(true) || run.identity.major().is_some_and(|major| major < SETTINGS_SINCE);
     if session.first_attach.is_some() && collector.is_none() {
         let why = match who.native_aot {
-            _ if !says_nothing => "gcwatch is still reading them, or could not",
-            Some(true) => "this runtime does not say: NativeAOT sends none",
-            _ => "this runtime does not say: .NET sends them from 9 on",
+            _ if !says_nothing => "gcwatch has not read them yet, or cannot read them",
+            Some(true) => "NativeAOT does not send them",
+            _ => ".NET 9 and later send them",
         };
         add("the GC settings".to_owned(), why);
     }
     if session.first_attach.is_some() && run.heap_limit().is_none() && says_nothing {
         add(
             "a limit of its heap".to_owned(),
-            "this runtime does not say; neither its environment nor its container sets one",
+            "this runtime does not report one, and neither its environment nor its container sets one",
         );
     }
     if run.group_figures().memory_limit.is_none() && session.first_attach.is_some() {
         add(
             "a memory limit of its container".to_owned(),
-            "there is none, or its control group cannot be read",
+            "the container has no limit, or its control group cannot be read",
         );
     }
     all

@@ -1,31 +1,31 @@
-//! The rows of `/api/v1/overview`: every process, its last minute and half an hour in points.
+//! The rows of `/api/v1/overview`: for each process, the last minute, and the last 30 minutes as points.
 
 use std::collections::BTreeMap;
 
 use base::time::{Moment, Wall};
-use gc_rules::incident::IncidentRecord;
-use gc_rules::rule::Severity;
 use gc_telemetry::definition::{resource as row, settings};
 use gc_telemetry::value::{flag, text};
+use incidents::IncidentRecord;
 use opentelemetry_proto::tonic::common::v1::KeyValue;
+use rule_engine::rule::Severity;
 
-use crate::pipeline::shared::Noted;
+use crate::pipeline::shared::UnreadProcess;
 use api::view::{MinuteRecord, ProcessRow, RowMemory, SparkRecord};
 use processes::{Identity, RunState};
 use run::Run;
 use run::history::{BUCKET_NS, BUCKETS, History, Pauses, bucket_of};
 
-/// Points of a row's half hour.
+/// Number of points for the last 30 minutes.
 const SPARK_POINTS: usize = 60;
-/// Buckets of one point.
+/// Number of buckets per point.
 const SPARK_BUCKETS: u64 = BUCKETS / SPARK_POINTS as u64;
-/// Whole buckets of the last minute.
+/// Number of whole buckets in the last minute.
 const MINUTE_BUCKETS: u64 = 6;
 
-/// Open incidents of processes: how many, and the highest severity.
+/// Number of open incidents per process, and their highest severity.
 pub(crate) type OpenIncidents = BTreeMap<u32, (usize, Severity)>;
 
-/// The open incidents of a list, by pid.
+/// Returns the open incidents in a list, by pid.
 pub(crate) fn open_incidents(incidents: &[IncidentRecord]) -> OpenIncidents {
     let mut open = OpenIncidents::new();
     for incident in incidents.iter().filter(|incident| incident.until.is_none()) {
@@ -37,7 +37,7 @@ pub(crate) fn open_incidents(incidents: &[IncidentRecord]) -> OpenIncidents {
     open
 }
 
-/// The row of a run.
+/// Returns the row of a run.
 pub(crate) fn row_of(run: &Run, open: &OpenIncidents, with_spark: bool, now: Moment) -> ProcessRow {
     let (session, history) = (&run.session, &run.history);
     let now = run.present(now);
@@ -88,7 +88,7 @@ fn memory(run: &Run) -> Option<RowMemory> {
     })
 }
 
-/// How the collector works, as far as that is known.
+/// Returns a description of the collector, or `None` if no setting of the collector is known.
 pub(crate) fn collector(attributes: &[KeyValue]) -> Option<String> {
     let server = flag(attributes, settings::SERVER.name);
     let mut words = Vec::new();
@@ -99,7 +99,8 @@ pub(crate) fn collector(attributes: &[KeyValue]) -> Option<String> {
     (!words.is_empty()).then(|| words.join(", "))
 }
 
-/// What to do about a process that is not read, where its detail does not say it.
+/// Returns the remedy for a process that is not read, or `None` if the state has no remedy or its detail contains the
+/// remedy.
 fn remedy(state: &RunState) -> Option<String> {
     let text = match state {
         RunState::Excluded => {
@@ -107,7 +108,7 @@ fn remedy(state: &RunState) -> Option<String> {
         }
         RunState::OverLimit => "raise targets.max_targets, or exclude processes that need no monitoring",
         RunState::HeldElsewhere { .. } => {
-            "nothing if the other gcwatch is meant to monitor it; otherwise stop that one"
+            "nothing if the other instance is supposed to monitor it; otherwise stop that instance"
         }
         RunState::Unattachable { .. } => {
             "gcwatch doctor --pid PID says what prevents it and what to do; gcwatch keeps trying"
@@ -117,12 +118,16 @@ fn remedy(state: &RunState) -> Option<String> {
     Some(text.to_owned())
 }
 
-/// The row of a process from which nothing is read.
-pub(crate) fn row_of_noted(Noted { identity, state, since }: &Noted, open: &OpenIncidents, wall: Wall) -> ProcessRow {
+/// Returns the row of a process that is not read.
+pub(crate) fn row_of_noted(
+    UnreadProcess { identity, state, since }: &UnreadProcess,
+    open: &OpenIncidents,
+    wall: Wall,
+) -> ProcessRow {
     plain(identity, &identity.resource, state, wall.rfc3339(*since), open)
 }
 
-/// A row without what is read from its stream.
+/// Returns a row without data from an event stream.
 fn plain(
     identity: &Identity,
     resource: &[KeyValue],
@@ -157,7 +162,7 @@ fn plain(
     }
 }
 
-/// A share of a length.
+/// Returns a part as a share of the whole; `None` if the whole is 0.
 pub(crate) fn share(part_ns: u64, whole_ns: u64) -> Option<f64> {
     (whole_ns > 0).then(|| part_ns as f64 / whole_ns as f64)
 }
@@ -193,7 +198,8 @@ fn minute(history: &History, attached: Moment, now: Moment) -> MinuteRecord {
     }
 }
 
-/// Half an hour in points. Before the first attach, nothing is known; after it, a point without pauses was not stopped.
+/// Returns the last 30 minutes as points. Points before the first attach have no data; later points without pauses
+/// count as not stopped.
 fn spark(history: &History, attached: Option<Moment>, now: Moment) -> SparkRecord {
     let end = bucket_of(now) + 1;
     let first = end.saturating_sub(BUCKETS);

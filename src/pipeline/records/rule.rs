@@ -7,19 +7,19 @@ use api::event::hex;
 use api::view::{AlertView, FiringView, NearView, ParamView, RuleView};
 use base::time::{Moment, Wall};
 use delivery::alerts::subject;
-use gc_rules::alert::Alert;
-use gc_rules::engine::{RuleState, State};
-use gc_rules::incident::IncidentRecord;
-use gc_rules::record::AlertRecord;
-use gc_rules::rule::{On, Param, Rule};
-use gc_rules::rule_set::RuleSet;
 use gc_telemetry::origin::Origin;
 use gc_telemetry::value::text;
+use incidents::IncidentRecord;
 use processes::one_name;
+use rule_engine::alert::Alert;
+use rule_engine::engine::{RuleState, State};
+use rule_engine::record::AlertRecord;
+use rule_engine::rule::{EvaluationTrigger, Param, Rule};
+use rule_engine::rule_set::RuleSet;
 use run::{RuleCounts, Run};
 
 /// Maximum number of listed processes in which a rule is about to fire. All such processes are counted.
-const MOST_NEAR: usize = 100;
+const MAX_NEAR: usize = 100;
 
 /// Number of runs per state, and the runs in which the rule fires or is about to fire.
 type OverRuns = (BTreeMap<&'static str, u64>, Vec<FiringView>, Vec<NearView>);
@@ -63,7 +63,7 @@ pub(crate) fn views(set: &RuleSet, counts: &BTreeMap<Arc<str>, RuleCounts>, mut 
 pub(crate) fn add_run(states: &mut States, run: &Run) {
     let (process, resource) = (&run.identity.who().name, run.identity.resource());
     let of_processes = run.rules.iter().flat_map(|rules| rules.states());
-    for (rule, state) in of_processes.filter(|(rule, _)| rule.on.subject() == On::Process) {
+    for (rule, state) in of_processes.filter(|(rule, _)| rule.on.subject() == EvaluationTrigger::Process) {
         let at = || firing(run.key().pid, process, resource, run.wall.rfc3339(state.since));
         add(states, rule, &state, at);
     }
@@ -75,7 +75,7 @@ pub(crate) fn add(states: &mut States, rule: &Rule, state: &RuleState, at: impl 
     *by_state.entry(state.state.name()).or_default() += 1;
     match state.state {
         State::Firing => firing.push(at()),
-        State::Pending | State::Inhibited if near.len() < MOST_NEAR => near.push(NearView {
+        State::Pending | State::Inhibited if near.len() < MAX_NEAR => near.push(NearView {
             state: state.state.name(),
             at: at(),
         }),

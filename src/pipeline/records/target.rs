@@ -1,10 +1,10 @@
-//! Converts runs to records of `/api/v1/targets`. Their field names are a contract.
+//! Converts runs to records of `/api/v1/targets`. The field names of these records are a contract.
 
 use opentelemetry_proto::tonic::common::v1::any_value::Value;
 use opentelemetry_proto::tonic::common::v1::{AnyValue, KeyValue};
 use serde_json::json;
 
-use crate::pipeline::shared::Noted;
+use crate::pipeline::shared::UnreadProcess;
 use api::view::TargetView;
 use base::time::Wall;
 use gc_telemetry::value::text;
@@ -28,7 +28,7 @@ fn target(identity: &Identity, resource: &[KeyValue], state: &RunState, since: O
 }
 
 /// Returns the record of a process that is not read.
-pub(crate) fn target_of_noted(Noted { identity, state, since }: &Noted, wall: Wall) -> TargetView {
+pub(crate) fn target_of_noted(UnreadProcess { identity, state, since }: &UnreadProcess, wall: Wall) -> TargetView {
     target(identity, &identity.resource, state, wall.rfc3339(*since))
 }
 

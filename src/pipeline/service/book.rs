@@ -1,4 +1,4 @@
-//! The living processes and the recent deaths of each service. Pure.
+//! The living processes and the recent deaths of each service. This module does no I/O.
 
 mod living;
 mod members;
@@ -8,18 +8,18 @@ use std::sync::Arc;
 
 use base::time::Moment;
 use delivery::alerts::{IncidentNotice, Notice};
-use gc_rules::incident::IncidentChange;
-use gc_rules::rule::Severity;
 use gc_telemetry::origin::Origin;
 use gc_telemetry::value::text;
+use incidents::IncidentChange;
+use rule_engine::rule::Severity;
 
-use crate::pipeline::service::book::living::Living;
-pub(crate) use crate::pipeline::service::book::members::{KnownOfService, Of, Service};
+use crate::pipeline::service::book::living::LivingProcess;
+pub(crate) use crate::pipeline::service::book::members::{KnownOfService, Service, ServiceProcesses};
 use crate::pipeline::service::death::Death;
 use base::run_key::RunKey;
 use processes::container::ContainerIdentity;
 use processes::service::{ServiceKey, place, version};
-use processes::surroundings::Ended;
+use processes::surroundings::ContainerEnd;
 use run::Run;
 use run::settings::Clock;
 
@@ -30,9 +30,9 @@ pub(crate) const MAX_SERVICES: usize = 1024;
 pub(crate) const MAX_DEATHS: usize = 32;
 
 /// Time for which a death is remembered: the maximum duration of an incident of a dead process.
-pub(crate) const KEPT_NS: u64 = 15 * 60 * 1_000_000_000;
+pub(crate) const DEATH_RETENTION_NS: u64 = 15 * 60 * 1_000_000_000;
 
-/// An alert on memory that fired at most this long before a death is part of it.
+/// Maximum time from the end of an alert on memory to a death that still counts as a death in an emergency.
 const EMERGENCY_NS: u64 = 60 * 1_000_000_000;
 
 /// All services of the host.
@@ -56,7 +56,7 @@ impl ServiceBook {
             return;
         }
         let who = run.identity.who();
-        let key = ServiceKey::of(who, &resource.attributes);
+        let key = ServiceKey::for_process(who, &resource.attributes);
         let began = text(&resource.attributes, "process.creation.time");
         let began = began.and_then(|time| time.parse::<jiff::Timestamp>().ok());
         let began = began.and_then(|time| u64::try_from(time.as_nanosecond()).ok());
@@ -88,7 +88,7 @@ impl ServiceBook {
             deaths: VecDeque::new(),
         });
         service.resource = Arc::clone(resource);
-        let mut living = before.unwrap_or_else(|| Living {
+        let mut living = before.unwrap_or_else(|| LivingProcess {
             began,
             container: container.clone(),
             version: None,
@@ -110,12 +110,12 @@ impl ServiceBook {
             .is_some_and(|(_, known)| Arc::ptr_eq(known, resource))
     }
 
-    fn living(&mut self, run: RunKey) -> Option<&mut Living> {
+    fn living(&mut self, run: RunKey) -> Option<&mut LivingProcess> {
         let (key, _) = self.of_run.get(&run)?;
         self.services.get_mut(key)?.living.get_mut(&run)
     }
 
-    /// Records alerts of a process that started or ended.
+    /// Records alerts that started or ended.
     pub(crate) fn notices(&mut self, notices: &[Notice], now: Moment) {
         for notice in notices {
             if let Some(living) = self.living(notice.run) {
@@ -124,7 +124,7 @@ impl ServiceBook {
         }
     }
 
-    /// Records incidents of a process that became more severe, along with their firing alerts.
+    /// Records the severe alerts of each incident that became more severe.
     pub(crate) fn incidents(&mut self, notices: &[IncidentNotice], now: Moment) {
         for notice in notices
             .iter()
@@ -201,8 +201,8 @@ impl ServiceBook {
         taken
     }
 
-    /// Queries an orchestrator about deaths that it has not explained yet.
-    pub(crate) fn ask(&mut self, ended: impl Fn(&ContainerIdentity) -> Option<Ended>) {
+    /// Queries an orchestrator about the deaths that the orchestrator has not explained yet.
+    pub(crate) fn ask(&mut self, ended: impl Fn(&ContainerIdentity) -> Option<ContainerEnd>) {
         let deaths = self.services.values_mut().flat_map(|service| &mut service.deaths);
         for death in deaths.filter(|death| death.failed.is_none()) {
             if let Some(ended) = ended(&death.container) {
@@ -214,7 +214,7 @@ impl ServiceBook {
     /// Removes old deaths and empty services.
     pub(crate) fn forget(&mut self, now: Moment) {
         for service in self.services.values_mut() {
-            let old = |death: &Death| now.since(death.at) > KEPT_NS;
+            let old = |death: &Death| now.since(death.at) > DEATH_RETENTION_NS;
             while service.deaths.front().is_some_and(old) {
                 service.deaths.pop_front();
             }
@@ -231,8 +231,8 @@ impl ServiceBook {
         self.services.get(key)
     }
 
-    /// Returns the number of living processes of services with this name, which is their `service.name` or the name of
-    /// their processes.
+    /// Returns the number of living processes of services with this name. The name matches the `service.name` of a
+    /// service or the name of its processes.
     pub(crate) fn processes_of(&self, name: &str) -> u64 {
         let services = self.services.values().filter(|service| service.is_named(name));
         services.map(|service| service.living.len() as u64).sum()
@@ -244,11 +244,12 @@ impl ServiceBook {
         deaths.find(|death| death.run == run)
     }
 
-    /// Returns the time since which a successor of a dead process has been healthy.
+    /// Returns the time since which a successor of a dead process has been healthy, or `None` if there is no healthy
+    /// successor.
     pub(crate) fn successor_well_since(&self, run: RunKey) -> Option<Moment> {
         let mut services = self.services.values();
         let service = services.find(|service| service.deaths.iter().any(|death| death.run == run))?;
         let death = service.deaths.iter().find(|death| death.run == run)?;
-        service.well_since(Some(death.at), Of::All)
+        service.well_since(Some(death.at), ServiceProcesses::All)
     }
 }

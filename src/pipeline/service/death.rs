@@ -5,13 +5,13 @@ use std::sync::Arc;
 use base::run_key::RunKey;
 use base::time::Moment;
 use processes::container::ContainerIdentity;
-use processes::surroundings::Ended;
+use processes::surroundings::ContainerEnd;
 
 /// Lifetime below which a process counts as short-lived.
 pub(crate) const SHORT_LIFE_NS: u64 = 5 * 60 * 1_000_000_000;
 
 /// Time for which the exit code of a pod's container is awaited.
-const EXIT_CODE_WITHIN_NS: u64 = 5_000_000_000;
+const EXIT_CODE_TIMEOUT_NS: u64 = 5_000_000_000;
 
 /// How a process ended, as observed from outside. `None` means unknown.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -47,14 +47,15 @@ impl Death {
         self.in_emergency && self.failed.unwrap_or(self.in_order != Some(true))
     }
 
-    /// Returns whether the kernel killed the process for memory without an earlier incident that announced it. One
-    /// death is one incident.
+    /// Returns whether the kernel killed the process for memory although no severe memory rule had announced the kill.
+    /// An announced kill is reported by the incident of the process, because one death is one incident.
     pub(crate) fn is_sudden_oom_kill(&self) -> bool {
         self.oom_killed == Some(true) && !self.in_emergency
     }
 
-    /// Returns whether this death can be part of a restart loop: a short lifetime that failed. A program that exits
-    /// cleanly because its memory is exhausted is part of a loop, too. A rollout does not end a process three times.
+    /// Returns whether this death can be part of a restart loop: the process was short-lived and failed. A program that
+    /// exits cleanly because its memory is exhausted is part of a loop, too. A rollout is not a loop, because it does
+    /// not end a process three times.
     pub(crate) fn is_short_and_failed(&self) -> bool {
         let failed = self.failed.unwrap_or(self.in_emergency) || self.oom_killed == Some(true);
         failed && self.uptime_ns < SHORT_LIFE_NS
@@ -69,11 +70,11 @@ impl Death {
     /// slightly later.
     pub(crate) fn is_known(&self, now: Moment) -> bool {
         let waits = self.container.pod_uid.is_some() && self.failed.is_none();
-        !waits || now.since(self.at) >= EXIT_CODE_WITHIN_NS
+        !waits || now.since(self.at) >= EXIT_CODE_TIMEOUT_NS
     }
 
     /// Records information from an orchestrator.
-    pub(crate) fn learn(&mut self, ended: Ended) {
+    pub(crate) fn learn(&mut self, ended: ContainerEnd) {
         if ended.oom_killed {
             self.oom_killed = Some(true);
         }

@@ -1,5 +1,5 @@
-//! Evaluates the rules `on: service` and `on: watcher`: one engine for each service that needs evaluation, and one for
-//! gcwatch itself.
+//! Evaluates the rules `on: service` and `on: watcher`: one engine for each service that needs evaluation, and one
+//! engine for gcwatch itself.
 //!
 //! A service with one process and without a death in the last ten minutes has no engine, because its rules could only
 //! repeat the alerts of its process. Hundreds of such services therefore cost nothing. If a rule has windows, each
@@ -13,18 +13,18 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use base::time::Moment;
-use gc_rules::alert::Alert;
-use gc_rules::engine::RuleState;
-use gc_rules::field::{ServiceFacts, StreamFacts};
-use gc_rules::incident::IncidentEnding;
-use gc_rules::rule::{On, Rule};
-use gc_rules::rule_set::RuleSet;
 use gc_telemetry::origin::Origin;
+use incidents::IncidentEnding;
+use rule_engine::alert::Alert;
+use rule_engine::engine::RuleState;
+use rule_engine::field::{ServiceFacts, StreamFacts};
+use rule_engine::rule::{EvaluationTrigger, Rule};
+use rule_engine::rule_set::RuleSet;
 
 use self::subject::Subject;
 pub(crate) use self::watcher::WatcherLog;
-use crate::pipeline::resumed::Resumed;
-use crate::pipeline::service::book::{Of, Service, ServiceBook};
+use crate::pipeline::resumed::ResumedIncidents;
+use crate::pipeline::service::book::{Service, ServiceBook, ServiceProcesses};
 use crate::pipeline::subject_incidents::{Changes, SubjectIncidents};
 use base::run_key::RunKey;
 use processes::service::ServiceKey;
@@ -53,7 +53,7 @@ impl FleetRules {
         now: Moment,
     ) -> Vec<Changes> {
         let mut changes = Vec::new();
-        let is_judged = || self.watcher.is_some() || about(On::Watcher, rules).next().is_some();
+        let is_judged = || self.watcher.is_some() || about(EvaluationTrigger::Watcher, rules).next().is_some();
         if let Some(own) = own.filter(|_| is_judged()) {
             let subject = self.watcher.get_or_insert_with(|| Subject::watcher(own, rules, now));
             let stream = StreamFacts {
@@ -63,12 +63,13 @@ impl FleetRules {
             changes.extend(subject.tick(stream, rules, now));
         }
         changes.extend(self.expect(book, own, rules, now));
-        if about(On::Service, rules).next().is_some() {
+        if about(EvaluationTrigger::Service, rules).next().is_some() {
             for (key, service) in book.services() {
                 for version in divisions(service, rules) {
                     let key = (key.clone(), version);
-                    if is_worth(&service.facts(of(&key.1), now), rules) && !self.services.contains_key(&key) {
-                        let subject = Subject::of(&key, service, rules, now);
+                    if is_worth(&service.facts(select_version(&key.1), now), rules) && !self.services.contains_key(&key)
+                    {
+                        let subject = Subject::for_service(&key, service, rules, now);
                         self.services.insert(key, subject);
                     }
                 }
@@ -76,13 +77,13 @@ impl FleetRules {
         }
         self.services.retain(|(key, version), subject| {
             let service = book.service(key);
-            let facts = service.map(|service| service.facts(of(version), now));
+            let facts = service.map(|service| service.facts(select_version(version), now));
             let facts = facts.unwrap_or_default();
             if let Some(service) = service {
-                let known = service.known(of(version));
+                let known = service.known(select_version(version));
                 changes.extend(subject.know(version.as_deref(), known, now));
             }
-            changes.extend(subject.tick(of_service(facts), rules, now));
+            changes.extend(subject.tick(facts_of_service(facts), rules, now));
             let fires = !subject.engine.alerts().is_empty() || !subject.own.incidents.is_empty();
             if service.is_none() && fires {
                 changes.extend(subject.end(now));
@@ -96,7 +97,7 @@ impl FleetRules {
     pub(crate) fn name_recordings(&mut self, book: &ServiceBook, of_dead: impl Fn(RunKey) -> Option<Arc<str>>) {
         for ((key, _), subject) in &mut self.services {
             let dead = book.service(key).and_then(Service::last_death_of_memory);
-            subject.own.incidents.know_recording(dead.and_then(&of_dead));
+            subject.own.incidents.set_recording(dead.and_then(&of_dead));
         }
     }
 
@@ -108,7 +109,9 @@ impl FleetRules {
         rules: &Arc<RuleSet>,
         now: Moment,
     ) -> Vec<Changes> {
-        let names: BTreeSet<&Arc<str>> = about(On::Service, rules).flat_map(|rule| &rule.expect).collect();
+        let names: BTreeSet<&Arc<str>> = about(EvaluationTrigger::Service, rules)
+            .flat_map(|rule| &rule.expect)
+            .collect();
         for name in &names {
             if !self.expected.contains_key(*name) {
                 let subject = Subject::expected(name, own.map(|(_, resource)| &**resource), rules, now);
@@ -121,7 +124,7 @@ impl FleetRules {
                 processes: book.processes_of(name),
                 ..ServiceFacts::default()
             };
-            changes.extend(subject.tick(of_service(facts), rules, now));
+            changes.extend(subject.tick(facts_of_service(facts), rules, now));
             let is_expected = names.contains(name);
             if !is_expected {
                 changes.extend(subject.end(now));
@@ -137,7 +140,7 @@ impl FleetRules {
     }
 
     /// Resumes incidents from before a restart of gcwatch whose subjects exist again.
-    pub(crate) fn resume(&mut self, resumed: &mut Resumed) {
+    pub(crate) fn resume(&mut self, resumed: &mut ResumedIncidents) {
         let services = self.services.values_mut().chain(self.expected.values_mut());
         for subject in services.filter(|subject| subject.own.incidents.is_empty()) {
             if let Some(incidents) = resumed.take(subject.own.run) {
@@ -172,33 +175,37 @@ impl FleetRules {
 }
 
 /// Returns the enabled rules with this `on`.
-fn about(on: On, rules: &RuleSet) -> impl Iterator<Item = &Arc<Rule>> {
+fn about(on: EvaluationTrigger, rules: &RuleSet) -> impl Iterator<Item = &Arc<Rule>> {
     let rules = rules.rules.iter();
     rules.filter(move |rule| rule.enabled && rule.on == on)
 }
 
-fn of_service(facts: ServiceFacts) -> StreamFacts {
+fn facts_of_service(facts: ServiceFacts) -> StreamFacts {
     StreamFacts {
         service: Some(facts),
         ..StreamFacts::default()
     }
 }
 
-/// Returns whether service rules can add to the rules of the processes, or whether a rule looks back in time.
+/// Returns whether a service needs an engine: service rules can add to the rules of its processes, or a service rule
+/// has windows.
 fn is_worth(facts: &ServiceFacts, rules: &RuleSet) -> bool {
-    let looks_back = || about(On::Service, rules).any(|rule| !rule.windows.is_empty());
+    let looks_back = || about(EvaluationTrigger::Service, rules).any(|rule| !rule.windows.is_empty());
     facts.processes > 1 || facts.deaths_10m > 0 || (facts.processes > 0 && looks_back())
 }
 
-/// Returns the divisions of a service that rules ask for. `None` stands for the service as a whole.
+/// Returns the divisions of a service that rules distinguish: the whole service, and its versions if a rule has `by`.
+/// `None` stands for the service as a whole.
 fn divisions(service: &Service, rules: &RuleSet) -> Vec<Option<Arc<str>>> {
     let mut divisions = vec![None];
-    if about(On::Service, rules).any(|rule| rule.by.is_some()) {
+    if about(EvaluationTrigger::Service, rules).any(|rule| rule.by.is_some()) {
         divisions.extend(service.versions().into_iter().cloned().map(Some));
     }
     divisions
 }
 
-fn of(version: &Option<Arc<str>>) -> Of<'_> {
-    version.as_deref().map_or(Of::All, Of::Version)
+fn select_version(version: &Option<Arc<str>>) -> ServiceProcesses<'_> {
+    version
+        .as_deref()
+        .map_or(ServiceProcesses::All, ServiceProcesses::Version)
 }

@@ -5,19 +5,19 @@ use std::time::Duration;
 
 use base::time::{Moment, Wall};
 use delivery::alerts::Notice;
-use gc_rules::alert::{Alert, Ending, Transition};
-use gc_rules::rule_set::RuleSet;
 use gc_telemetry::origin::Origin;
 use gc_telemetry::value::key_value;
 use opentelemetry_proto::tonic::common::v1::KeyValue;
 use opentelemetry_proto::tonic::common::v1::any_value::Value;
+use rule_engine::alert::{Alert, Ending, Transition};
+use rule_engine::rule_set::RuleSet;
 use rule_language::load::{SourceFile, load, shipped};
 
 use super::*;
 use base::run_key::RunKey;
 use processes::container::ContainerIdentity;
 use processes::service::ServiceKey;
-use processes::surroundings::Ended;
+use processes::surroundings::ContainerEnd;
 use processes::{Identity, Provenance};
 
 const SECOND: u64 = 1_000_000_000;
@@ -108,7 +108,7 @@ impl Host {
         let attributes = attributes.map(|(key, value)| attribute(key, value)).to_vec();
         let resource = Arc::new(Origin::new(attributes));
         let who = identity(&["service.name"], ContainerIdentity::default(), 7);
-        let key = ServiceKey::of(&who, &resource.attributes);
+        let key = ServiceKey::for_process(&who, &resource.attributes);
         self.book
             .belongs(run(pid), key, ("app", &resource, container), self.now);
     }
@@ -183,7 +183,8 @@ const FULL: &str = "memory.exhausted";
 /// Scenario: four processes of a service run one after the other. Each ends after 30 s, not cleanly, while its memory
 /// is exhausted. A fifth process then stays alive.
 /// Guarantee: the first end is a death in an emergency; the third opens one alert about a restart loop, which ends five
-/// minutes after the successor started. The dead runs have their ends and their successor.
+/// minutes after the successor started. The book knows how the last dead run ended, and the time since which its
+/// successor is healthy.
 #[test]
 fn crash_loop_is_one_alert() {
     let mut host = Host::new();
@@ -206,7 +207,7 @@ fn crash_loop_is_one_alert() {
     host.passes(295);
     assert_eq!(host.said.len(), 2);
     assert_eq!(host.book.successor_well_since(run(1)), Some(since));
-    // Like every alert, it is kept for a minute.
+    // Like every alert, the alert about the loop is kept for a minute.
     host.passes(70);
     assert_eq!(
         host.said[2..],
@@ -245,10 +246,10 @@ fn ordinary_ends_raise_no_alert() {
 }
 
 /// Scenario: three processes of a pod end in an emergency and not cleanly, like a program that does not handle SIGTERM.
-/// Kubernetes reports shortly afterwards that the first was terminated (exit code 143) and that the second failed. It
-/// reports nothing about the third.
-/// Guarantee: the first end is ordinary; the others are deaths in an emergency, and gcwatch waits for the exit code of
-/// the third.
+/// Kubernetes reports shortly afterwards that the first was terminated (exit code 143) and that the second failed.
+/// Kubernetes reports nothing about the third.
+/// Guarantee: the first end is ordinary; the other ends are deaths in an emergency, and gcwatch waits at most 5 s for
+/// the exit code of the third.
 #[test]
 fn exit_code_decides_cause_of_death() {
     let death = |failed: Option<bool>| Death {
@@ -295,8 +296,8 @@ fn announced_kill_is_only_an_incident_of_the_process() {
 
 /// Scenario: three processes are killed without a prior alert. The control groups report later that the first was
 /// killed for memory; Kubernetes reports the same for the second, and for the third that it failed.
-/// Guarantee: the first two raise an alert for an OOM kill of their services, as soon as it is known; the third raises
-/// no alert.
+/// Guarantee: the first two raise an alert for an OOM kill of their services, as soon as the cause is known; the third
+/// raises no alert.
 #[test]
 fn oom_kills_raise_alerts_once_known() {
     let mut host = Host::new();
@@ -313,18 +314,18 @@ fn oom_kills_raise_alerts_once_known() {
     host.book.oom_killed(run(1), true);
     host.passes(1);
     assert_eq!(host.said, ["service.oom-killed +"]);
-    // The rest of its stream is recorded, once.
+    // The stream of the killed process is recorded, once.
     let of_memory = |host: &mut Host| {
         let taken = host.book.take_deaths_of_memory();
         taken.into_iter().map(|(_, run, _)| run).collect::<Vec<_>>()
     };
     assert_eq!(of_memory(&mut host), [run(1)]);
     host.book.ask(|container| match container.container_id.as_deref() {
-        Some("2") => Some(Ended {
+        Some("2") => Some(ContainerEnd {
             oom_killed: true,
             failed: true,
         }),
-        Some("3") => Some(Ended {
+        Some("3") => Some(ContainerEnd {
             oom_killed: false,
             failed: true,
         }),
@@ -412,13 +413,14 @@ fn service_book_is_bounded() {
     assert_eq!(host.book.services().count(), book::MAX_SERVICES - 2);
 }
 
-/// Scenario: processes run in Kubernetes, with a configured name, without either, and in containers.
+/// Scenario: processes run in Kubernetes, with a configured name, with neither of the two, and in a container that
+/// restarts.
 /// Guarantee: the key is the same for a process and its replacement, and differs between unrelated processes.
 #[test]
 fn service_key_is_stable_across_processes() {
     let key = |identity: &Identity, attributes: &[(&str, &str)]| {
         let attributes: Vec<KeyValue> = attributes.iter().map(|(key, value)| attribute(key, value)).collect();
-        ServiceKey::of(identity, &attributes).text().to_string()
+        ServiceKey::for_process(identity, &attributes).text().to_string()
     };
     let pod = |uid: &str, id: &str| ContainerIdentity {
         container_id: Some(id.to_owned()),
@@ -434,7 +436,7 @@ fn service_key_is_stable_across_processes() {
     assert_eq!(key(&identity(&[], pod("u", "1"), 7), &in_pod), "pod/shop/web/app");
     let named = identity(&["service.name"], ContainerIdentity::default(), 7);
     assert_eq!(key(&named, &[("service.name", "a")]), "service//a");
-    // The service name is the name of the program.
+    // This service name was not configured: it is only the name of the program.
     assert_eq!(key(&plain(7), &[("service.name", "app")]), "command/app/7/");
     assert_ne!(key(&plain(7), &[]), key(&plain(8), &[]));
     // A container that is restarted has another id, in the same pod.
@@ -442,8 +444,8 @@ fn service_key_is_stable_across_processes() {
     assert_eq!(restarted[0], restarted[1]);
 }
 
-/// Scenario: a rule expects two services. One never appears. The other appears late, ends, and its end is long
-/// forgotten.
+/// Scenario: a rule expects two services. One never appears. The other service appears late and ends, and its end is no
+/// longer remembered.
 /// Guarantee: each absence raises one alert, after `for` has passed and until the service appears; services that the
 /// rule does not name are not affected.
 #[test]
@@ -479,8 +481,8 @@ fn absent_expected_service_raises_alert() {
 
 /// Scenario: three processes of version 1.0 and three of version 1.1 run during a rollout. A rule of severity warning
 /// fires on all new processes and on one old process. Then two of the new processes recover.
-/// Guarantee: the rule `by: service.version` fires only for version 1.1, with that version and its numbers; rules about
-/// the whole service do not fire.
+/// Guarantee: the rule `by: service.version` fires only for version 1.1, and its alert has this version and its
+/// numbers; rules about the whole service do not fire.
 #[test]
 fn version_is_evaluated_separately() {
     let mut host = Host::with(

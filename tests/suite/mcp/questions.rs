@@ -19,7 +19,7 @@ use super::stdio::Client;
 /// Answers of the API by path.
 type State = BTreeMap<String, Value>;
 
-/// Serves the recorded answers until the test process exits. Returns the address.
+/// Serves the recorded answers until the test process exits. Returns the URL of the listener.
 fn listener() -> String {
     let file = File::open("tests/mcp/state.json.gz").unwrap();
     let state: Arc<State> = Arc::new(serde_json::from_reader(GzDecoder::new(file)).unwrap());
@@ -196,7 +196,7 @@ fn shown(answer: &Value) -> String {
 const BYTES_OF_A_TOKEN: usize = 4;
 
 /// Scenario: an agent asks ten questions over standard input and output.
-/// Guarantee: at most three calls answer each question, with a few hundred tokens per call; calls and answers match the
+/// Guarantee: at most three calls answer each question, each with fewer than 1,300 tokens. Calls and answers match the
 /// golden file.
 #[test]
 fn ten_questions_are_answered() {

@@ -5,11 +5,11 @@ use std::process::{ChildStdin, ChildStdout, Stdio};
 
 use serde_json::{Value, json};
 use test_support::program;
-use test_support::target::Running;
+use test_support::target::RunningProcess;
 
 /// The program and its client.
 pub(super) struct Client {
-    child: Running,
+    child: RunningProcess,
     questions: Option<ChildStdin>,
     answers: BufReader<ChildStdout>,
     id: u64,
@@ -28,7 +28,7 @@ impl Client {
             .unwrap();
         let (questions, answers) = (child.stdin.take(), BufReader::new(child.stdout.take().unwrap()));
         let mut client = Self {
-            child: Running(child),
+            child: RunningProcess(child),
             questions,
             answers,
             id: 0,
@@ -87,10 +87,10 @@ impl Client {
     }
 }
 
-/// Scenario: the server is started with a recording. The client lists the tools, calls the recording by its name, calls
-/// a file that the server was not given, requests one collection in full, and sends a line of 2 MB.
-/// Guarantee: the server offers only recordings, and its answer matches `gcwatch analyze`. It does not read other
-/// files. It drops the long line, answers the next question, and exits when its input ends.
+/// Scenario: the server is started with a recording. The client lists the tools, requests the recording by its name,
+/// one of its collections, and a file that the server was not given, and sends a line of 2 MB.
+/// Guarantee: the server offers only the tool `recording`, and its answer has the figures of the recording. The server
+/// refuses other files, drops the long line, answers the next request, and exits when its input ends.
 #[test]
 fn recordings_need_no_daemon() {
     let mut client = Client::start(&["tests/recordings/net10-lohoos.nettrace.gz"]);
@@ -118,10 +118,10 @@ fn recordings_need_no_daemon() {
     assert!(client.end());
 }
 
-/// Scenario: no daemon listens. The client requests a recording, standard input, a folder and a pipe as files. Bursts
-/// are not allowed.
-/// Guarantee: each refusal contains a remedy. The recording is analyzed. Paths that are not regular files are not
-/// opened.
+/// Scenario: no daemon listens. The client requests incidents and, as files, a recording, standard input, a folder, a
+/// device and a missing path. Bursts are not allowed.
+/// Guarantee: the refusal of the incidents contains a remedy. The recording is analyzed, the other paths are refused,
+/// and a call of a burst fails.
 #[test]
 fn refusal_without_daemon_contains_remedy() {
     let mut client = Client::start(&["--connect", "http://127.0.0.1:1"]);

@@ -40,7 +40,7 @@ async fn one_span(protocol: Protocol, replies: Vec<Reply>) -> (usize, delivery::
 }
 
 /// Scenario: a gRPC receiver gives each answer for which the specification requires a retry, then accepts.
-/// Guarantee: one retry delivers the span, and no item is dropped.
+/// Guarantee: each answer costs one retry; then the span is delivered, and no item is dropped.
 #[tokio::test]
 async fn retryable_grpc_codes_are_retried() {
     for code in [
@@ -65,7 +65,7 @@ async fn retryable_grpc_codes_are_retried() {
     assert_eq!(stats.last_error.unwrap().text, "ResourceExhausted: busy");
 }
 
-/// Scenario: a receiver answers "not now" over gRPC and HTTP without a delay.
+/// Scenario: a receiver answers "not now" over gRPC and HTTP, and does not demand a delay.
 /// Guarantee: the exporter retries after its own backoff.
 #[tokio::test]
 async fn missing_retry_delay_uses_own_backoff() {
@@ -123,7 +123,7 @@ async fn demanded_delay_is_respected() {
 
 /// Scenario: one receiver reads a request and never answers, one never reads, and one resets the connection in the
 /// middle of the body.
-/// Guarantee: each costs one attempt; the next attempt delivers the span.
+/// Guarantee: each failure costs one attempt; the next attempt delivers the span.
 #[tokio::test]
 async fn silence_and_resets_cost_one_attempt() {
     for protocol in PROTOCOLS {
@@ -246,9 +246,10 @@ async fn refusals_are_final_and_reported_without_secrets() {
     assert!(!format!("{exporter:?}").contains("keep-secret"));
 }
 
-/// Scenario: in each protocol, a receiver reports partial success: two of five spans are rejected; then it sends a
-/// warning without rejected spans.
-/// Guarantee: three spans count as exported and two as rejected, the message is kept, and no span is sent again.
+/// Scenario: in each protocol, a receiver reports partial success for requests with five spans: two rejected spans, a
+/// warning without rejected spans, a negative number, and more than five.
+/// Guarantee: each request counts at least 0 and at most 5 spans as rejected and the others as exported, the message is
+/// kept, and no span is sent again.
 #[tokio::test]
 async fn partial_success_is_counted_and_not_repeated() {
     for protocol in PROTOCOLS {
@@ -279,7 +280,7 @@ async fn partial_success_is_counted_and_not_repeated() {
             settle(&exporter).await;
         }
         let stats = exporter.stats().traces;
-        // A receiver cannot reject more spans than it was sent, or a negative number.
+        // A receiver cannot reject more spans than the exporter sent to it, or a negative number.
         assert_eq!(
             (stats.exported, stats.rejected, stats.requests.partial),
             (13, 7, 4),
@@ -296,8 +297,8 @@ async fn partial_success_is_counted_and_not_repeated() {
 
 /// Scenario: a backend accepts only traces: it answers metrics with gRPC Unimplemented or HTTP 404, and logs with HTTP
 /// 405.
-/// Guarantee: the exporter rarely sends it the other signals. A flush does not wait for them: their queued items are
-/// dropped as unsupported. Traces are still delivered.
+/// Guarantee: the exporter rarely sends metrics and logs to the backend. A flush does not wait for these signals: their
+/// queued items are dropped as unsupported. Traces are still delivered.
 #[tokio::test]
 async fn unsupported_signal_is_rarely_sent() {
     for protocol in PROTOCOLS {
@@ -341,8 +342,8 @@ async fn unsupported_signal_is_rarely_sent() {
 
 /// Scenario: a receiver answers small requests with RESOURCE_EXHAUSTED and without RetryInfo: its quota is used up, the
 /// size is acceptable.
-/// Guarantee: the exporter retries the complete request with growing delays until it expires; it does not split the
-/// request.
+/// Guarantee: the exporter retries the complete request with growing delays until the batch expires; the exporter does
+/// not split the request.
 #[tokio::test]
 async fn exhausted_quota_is_retried_with_backoff() {
     let mut receiver = Receiver::start().await;
@@ -363,8 +364,8 @@ async fn exhausted_quota_is_retried_with_backoff() {
 
 /// Scenario: receivers cannot decompress: they send UNIMPLEMENTED as grpc-go and tonic do, or HTTP 415; another
 /// receiver sends the same answer to an uncompressed request.
-/// Guarantee: the exporter immediately sends the request again without compression, and later requests as well. It does
-/// not treat the signal as unsupported.
+/// Guarantee: the exporter immediately sends the request again without compression, and later requests as well. The
+/// exporter does not treat the signal as unsupported. If the request was not compressed, the items count as refused.
 #[tokio::test]
 async fn receiver_without_decompression_gets_plain_requests() {
     let go = Reply::grpc(

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use delivery::otlp::settings::Protocol;
-use delivery::otlp::stats::Lost;
+use delivery::otlp::stats::LostItems;
 
 use crate::otlp::given::{
     PROTOCOLS, all_to, assert_sum, gauge, large_span, record, resource, settle, span, spans_to, start,
@@ -38,7 +38,7 @@ async fn full_queue_drops_oldest_items() {
 }
 
 /// Scenario: spans of 1 KB arrive for a queue of 10 KB, and one span is larger than the queue.
-/// Guarantee: the queue never exceeds its bound, and the large span does not displace others.
+/// Guarantee: the queue never exceeds its bound, and the large span does not displace other spans.
 #[tokio::test]
 async fn queue_is_bounded_in_bytes() {
     let mut receiver = Receiver::start().await;
@@ -65,10 +65,10 @@ async fn queue_is_bounded_in_bytes() {
     receiver.release();
 }
 
-/// Scenario: many processes give hundreds of spans; requests are bounded to 20 items or to a number of bytes, and one
-/// span exceeds that bound.
+/// Scenario: many processes produce hundreds of spans; requests are bounded to 20 items and to 8 KiB, and one span has
+/// more bytes.
 /// Guarantee: no request exceeds a bound, except the request with the large span, which contains no other span. Every
-/// span arrives exactly once and in order.
+/// span arrives exactly once.
 #[tokio::test]
 async fn requests_are_split_before_sending() {
     let bound = 8 << 10;
@@ -102,8 +102,7 @@ async fn requests_are_split_before_sending() {
 }
 
 /// Scenario: a receiver rejects requests above 40 KB, and one span is larger.
-/// Guarantee: the exporter halves rejected requests until they fit. It loses and counts only the large span, and later
-/// requests are small from the start.
+/// Guarantee: the exporter halves rejected requests until they fit. It drops and counts only the large span.
 #[tokio::test]
 async fn oversized_request_is_halved() {
     for protocol in PROTOCOLS {
@@ -208,7 +207,7 @@ async fn shutdown_is_bounded_and_reports_lost_items() {
         let end = tokio::time::timeout(LONG / 2, running.shutdown(Duration::from_millis(100)));
         assert_eq!(
             end.await.unwrap(),
-            Lost {
+            LostItems {
                 spans: 8,
                 points: 4,
                 records: 0,
@@ -246,7 +245,7 @@ async fn flush_is_bounded() {
 }
 
 /// Scenario: the time limit for a batch expires while its receiver is down.
-/// Guarantee: the batch is dropped as expired, and the queue continues to work.
+/// Guarantee: the batch is dropped and counted as expired.
 #[tokio::test]
 async fn batch_expires() {
     let nobody = Receiver::start().await;

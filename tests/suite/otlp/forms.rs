@@ -9,8 +9,8 @@ use test_support::receiver::Receiver;
 
 /// Scenario: a span, a log record, a metric and two profiles are sent in each of the three protocols with each of the
 /// three compressions, and with a header.
-/// Guarantee: each arrives at its own path with its resource, scope, version and schema, compressed as configured, with
-/// the user agent `gcwatch`; each profile has its own tables.
+/// Guarantee: each item arrives at the path of its signal with its resource, scope, version and schema, compressed as
+/// configured, with the user agent `gcwatch`. Each profile has its own tables.
 #[tokio::test]
 async fn every_protocol_and_compression_is_delivered() {
     for protocol in PROTOCOLS {
@@ -110,14 +110,14 @@ async fn every_protocol_and_compression_is_delivered() {
             }
 
             let stats = exporter.stats();
-            let exported = Signal::ALL.map(|signal| stats.of(signal).exported);
+            let exported = Signal::ALL.map(|signal| stats.get(signal).exported);
             assert_eq!(exported, [1, 3, 1, 2]);
             assert!(running.shutdown(test_support::receiver::LONG).await.is_nothing());
         }
     }
 }
 
-/// Scenario: two processes give spans in turn; the first process is also known by another, equal resource.
+/// Scenario: two processes alternately produce spans; the first process also has a second, equal resource.
 /// Guarantee: one request has one part for each process, with the spans of the process in order.
 #[tokio::test]
 async fn one_request_is_grouped_by_process() {

@@ -6,7 +6,7 @@ use std::time::Duration;
 use delivery::otlp::settings::{Limits, OtlpSettings, Protocol, Receiver as Settled};
 use delivery::otlp::signal::Signal;
 use delivery::otlp::stats::SignalStats;
-use delivery::otlp::{Exporter, Running};
+use delivery::otlp::{Exporter, RunningExport};
 use gc_telemetry::origin::Origin;
 use opentelemetry_proto::tonic::logs::v1::LogRecord;
 use opentelemetry_proto::tonic::metrics::v1::{Gauge, Metric, NumberDataPoint, metric};
@@ -18,7 +18,7 @@ use test_support::receiver::{LONG, Receiver};
 
 pub(crate) const PROTOCOLS: [Protocol; 3] = [Protocol::Grpc, Protocol::HttpProtobuf, Protocol::HttpJson];
 
-/// Settings that send one signal to `receiver`.
+/// Returns settings that send one signal to `receiver`.
 pub(crate) fn to(receiver: &Receiver, signal: Signal, protocol: Protocol) -> Settled {
     let path = match protocol {
         Protocol::Grpc => String::new(),
@@ -27,7 +27,7 @@ pub(crate) fn to(receiver: &Receiver, signal: Signal, protocol: Protocol) -> Set
     Settled::new(format!("{}{path}", receiver.url()), protocol, LONG)
 }
 
-/// Settings that send all signals to `receiver` with little delay.
+/// Returns settings that send all signals to `receiver` with little delay.
 pub(crate) fn all_to(receiver: &Receiver, protocol: Protocol) -> OtlpSettings {
     OtlpSettings {
         traces: Some(to(receiver, Signal::Traces, protocol)),
@@ -43,7 +43,7 @@ pub(crate) fn all_to(receiver: &Receiver, protocol: Protocol) -> OtlpSettings {
     }
 }
 
-/// Settings that send spans only.
+/// Returns settings that send only spans.
 pub(crate) fn spans_to(receiver: &Receiver, protocol: Protocol) -> OtlpSettings {
     OtlpSettings {
         metrics: None,
@@ -66,7 +66,7 @@ pub(crate) fn span(name: &str) -> Span {
     }
 }
 
-/// A span of at least `bytes` encoded bytes.
+/// Returns a span of at least `bytes` encoded bytes.
 pub(crate) fn large_span(name: &str, bytes: usize) -> Span {
     Span {
         attributes: vec![attribute("filling", &"x".repeat(bytes))],
@@ -81,7 +81,7 @@ pub(crate) fn record(text: &str) -> LogRecord {
     }
 }
 
-/// A profile of this kind with one sample of 24, and the tables that the profile refers to.
+/// Returns a profile of this kind with one sample of the value 24, and the tables that the profile refers to.
 pub(crate) fn profile(kind: &str) -> (Profile, ProfilesDictionary) {
     let profile = Profile {
         sample_type: Some(ValueType {
@@ -101,7 +101,7 @@ pub(crate) fn profile(kind: &str) -> (Profile, ProfilesDictionary) {
     (profile, dictionary)
 }
 
-/// A metric with `points` data points.
+/// Returns a metric with `points` data points.
 pub(crate) fn gauge(name: &str, points: usize) -> Metric {
     let data_points = vec![NumberDataPoint::default(); points];
     Metric {
@@ -111,7 +111,7 @@ pub(crate) fn gauge(name: &str, points: usize) -> Metric {
     }
 }
 
-pub(crate) fn start(settings: &OtlpSettings) -> (Exporter, Running) {
+pub(crate) fn start(settings: &OtlpSettings) -> (Exporter, RunningExport) {
     Exporter::start(settings).unwrap()
 }
 

@@ -52,7 +52,7 @@ fn exemplar() -> Exemplar {
     }
 }
 
-/// Sends the items of a signal and returns the request without the frame that all requests have.
+/// Sends the example items of a signal and returns the body of the request.
 async fn sent(signal: &str) -> String {
     let mut receiver = Receiver::start().await;
     let (exporter, _running) = start(&all_to(&receiver, Protocol::HttpJson));

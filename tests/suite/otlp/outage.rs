@@ -17,7 +17,7 @@ use test_support::receiver::{LONG, Receiver, Reply};
 /// Number of kills in the normal suite; `GCWATCH_KILLS` sets another number (1,000 in the full mode).
 const KILLS: u64 = 12;
 
-/// Variable with the directory of the child process that is killed, and its first span number.
+/// Environment variable of the child process that is killed: its directory and its first span number.
 const CHILD: &str = "GCWATCH_TEST_KILLED_CHILD";
 
 pub(crate) fn with_disk(mut settings: OtlpSettings, directory: &Path) -> OtlpSettings {
@@ -46,9 +46,9 @@ pub(crate) async fn until(exporter: &Exporter, is: impl Fn(&Stats) -> bool) {
     assert!(reached.is_ok(), "{:?}", exporter.stats());
 }
 
-/// Scenario: a receiver accepts a first span and then is down for two seconds, while far more spans arrive than fit in
-/// memory; then it listens again at the same address. All three protocols are tested.
-/// Guarantee: the receiver gets requests again within two seconds, it gets every span exactly once, and no span is
+/// Scenario: a receiver accepts a first span, then answers that it is unavailable for 2 s, while far more spans arrive
+/// than fit in memory; then it accepts requests again. All three protocols are tested.
+/// Guarantee: the receiver gets a request within 2.5 s after it is available again. Every span arrives, and no span is
 /// dropped.
 #[tokio::test]
 async fn outage_loses_no_items() {
@@ -57,7 +57,7 @@ async fn outage_loses_no_items() {
         let mut receiver = Receiver::start().await;
         let address = receiver.address;
         let mut settings = with_disk(spans_to(&receiver, protocol), folder.path());
-        // The disk may be slow, so the queue in memory has half the size of the spans.
+        // The disk can be slow, so the queue in memory has half the size of the spans.
         settings.limits.queue_bytes = 1 << 20;
         let (exporter, running) = start(&settings);
         let shop = resource("shop");
@@ -86,7 +86,7 @@ async fn outage_loses_no_items() {
         for name in again.span_names() {
             *arrived.entry(name).or_default() += 1;
         }
-        // A request in progress when the receiver returned may have been refused.
+        // Spans can arrive twice, because a request in progress when the receiver returned can have been refused.
         let missing: Vec<_> = (0..200)
             .filter(|number| !arrived.contains_key(&format!("{number:04}")))
             .collect();
@@ -100,8 +100,9 @@ async fn outage_loses_no_items() {
 }
 
 /// Scenario: the daemon shuts down gracefully while the receiver holds a request without an answer; another daemon
-/// starts with the same directory and a working receiver. All signals are tested.
-/// Guarantee: the first daemon reports no loss; the second sends every item with the same bytes.
+/// starts with the same directory and a working receiver. Spans, metrics and log records are tested.
+/// Guarantee: the first daemon reports no loss. The second daemon sends every item, and repeats the unanswered requests
+/// with the same bytes.
 #[tokio::test]
 async fn shutdown_keeps_unanswered_items() {
     let folder = tempfile::tempdir().unwrap();
@@ -155,8 +156,8 @@ async fn shutdown_keeps_unanswered_items() {
     );
 }
 
-/// The child process that the test below kills. This function is not a test itself: it gives numbered spans and prints
-/// how many are on disk.
+/// The child process that the test below kills. This function is not a test itself: it exports numbered spans and
+/// prints the number of spans on disk.
 #[test]
 #[ignore = "the child process of kill_loses_no_stored_items"]
 fn killed_child() {
@@ -180,8 +181,8 @@ fn killed_child() {
             tokio::time::sleep(Duration::from_micros(200)).await;
             let stats = exporter.stats().traces;
             assert_eq!(stats.dropped.total(), 0);
-            // The oldest spans are stored first, so the count determines which spans are on disk.
-            // One span of an earlier child may be in flight.
+            // The oldest spans are stored first, so the count determines which spans are on disk. One span of an
+            // earlier child can be in flight.
             println!("stored {}", stats.stored.saturating_sub(before));
         }
     });
@@ -189,7 +190,7 @@ fn killed_child() {
 
 /// Scenario: a process that exports to a receiver that is down is repeatedly killed (SIGKILL) under load. All children
 /// use the same directory.
-/// Guarantee: every stored span survives each kill; finally, all of them arrive exactly once.
+/// Guarantee: every stored span survives each kill, and finally arrives exactly once.
 #[tokio::test]
 async fn kill_loses_no_stored_items() {
     let kills = env::var("GCWATCH_KILLS")

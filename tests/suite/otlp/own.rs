@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use base::secret::Secret;
 use delivery::otlp::Exporter;
 use delivery::otlp::settings::{Compression, OtlpSettings, Protocol};
-use delivery::otlp::stats::Lost;
+use delivery::otlp::stats::LostItems;
 use opentelemetry::logs::{AnyValue, LogRecord as _, Logger as _, LoggerProvider as _, Severity};
 use opentelemetry::trace::{Span as _, Tracer as _};
 use opentelemetry_proto::tonic::common::v1::any_value::Value;
@@ -21,15 +21,15 @@ use super::outage::{until, with_disk};
 use test_support::receiver::{LONG, Receiver, Recorded, Reply};
 
 /// The providers of an exporter's own telemetry.
-struct Own {
+struct OwnProviders {
     /// Kept because dropping the provider shuts it down.
     _provider: SdkLoggerProvider,
     logger: SdkLogger,
     tracer: SdkTracer,
 }
 
-impl Own {
-    fn of(exporter: &Exporter) -> Self {
+impl OwnProviders {
+    fn new(exporter: &Exporter) -> Self {
         let provider = exporter.own_logs(&resource("gcwatch")).unwrap();
         Self {
             // The exporter replaces this scope.
@@ -69,9 +69,9 @@ fn bodies(request: &Recorded) -> Vec<String> {
 }
 
 /// Scenario: a log record and a span are sent in each protocol and compression, with a header from the settings.
-/// Guarantee: both arrive at the paths of the targets' data, with gcwatch's resource, scope, version and schema, and
-/// with the configured compression and headers. Over gRPC they share a connection with the targets' data. Both count in
-/// the same counters.
+/// Guarantee: both items arrive at the paths of the targets' data, with gcwatch's resource, scope, version and schema,
+/// and with the configured compression and headers. Over gRPC, they share a connection with the targets' data. The
+/// counters include both items and the targets' data.
 #[tokio::test]
 async fn own_telemetry_arrives_like_target_data() {
     for protocol in PROTOCOLS {
@@ -86,7 +86,7 @@ async fn own_telemetry_arrives_like_target_data() {
             exporter.logs(&resource("shop"), vec![record("anomaly")]);
             settle(&exporter).await;
             let of_targets = receiver.next().await;
-            let own = Own::of(&exporter);
+            let own = OwnProviders::new(&exporter);
             own.log("attached");
             let logs = receiver.next().await;
             own.span("attach");
@@ -136,7 +136,7 @@ async fn own_telemetry_arrives_like_target_data() {
 async fn own_telemetry_follows_reload() {
     let (mut first, mut second) = (Receiver::start().await, Receiver::start().await);
     let (exporter, running) = start(&all_to(&first, Protocol::Grpc));
-    let own = Own::of(&exporter);
+    let own = OwnProviders::new(&exporter);
     own.log("one");
     assert_eq!(bodies(&first.next().await), ["one"]);
     exporter.reconfigure(&all_to(&second, Protocol::HttpJson)).unwrap();
@@ -153,9 +153,9 @@ async fn own_telemetry_follows_reload() {
     assert_eq!(exporter.stats().logs.exported, 3);
 }
 
-/// Scenario: a receiver is unavailable for a request and demands a delay during retries; then a reload sets another
+/// Scenario: a receiver is unavailable and demands a long delay before the next attempt; then a reload sets another
 /// receiver.
-/// Guarantee: the exporter retries the record, then immediately sends it to the new receiver.
+/// Guarantee: the exporter immediately sends the record to the new receiver, and drops no record.
 #[tokio::test]
 async fn retry_follows_reload() {
     for protocol in [Protocol::Grpc, Protocol::HttpProtobuf] {
@@ -165,7 +165,7 @@ async fn retry_follows_reload() {
             _ => old.then(Reply::http(503, &[("retry-after", "600")])),
         }
         let (exporter, running) = start(&all_to(&old, protocol));
-        let own = Own::of(&exporter);
+        let own = OwnProviders::new(&exporter);
         own.log("attached");
         assert_eq!(bodies(&old.next().await), ["attached"]);
         exporter.reconfigure(&all_to(&new, protocol)).unwrap();
@@ -178,9 +178,9 @@ async fn retry_follows_reload() {
     }
 }
 
-/// Scenario: one receiver permanently refuses a record; another backend accepts only traces and is given several
-/// records.
-/// Guarantee: the refused record is counted and not retried; the backend without the signal gets a single request.
+/// Scenario: a receiver permanently refuses a record, then answers the next record like a backend that accepts only
+/// traces; a third record follows.
+/// Guarantee: the refused record is counted and not retried. The third record is not sent, and counts as dropped.
 #[tokio::test]
 async fn refusal_is_final_and_unsupported_signal_is_sent_once() {
     for protocol in [Protocol::Grpc, Protocol::HttpProtobuf] {
@@ -194,7 +194,7 @@ async fn refusal_is_final_and_unsupported_signal_is_sent_once() {
         };
         receiver.script([refused, unsupported]);
         let (exporter, running) = start(&all_to(&receiver, protocol));
-        let own = Own::of(&exporter);
+        let own = OwnProviders::new(&exporter);
         own.log("refused");
         assert_eq!(bodies(&receiver.next().await), ["refused"]);
         own.log("unsupported");
@@ -231,7 +231,7 @@ async fn receiver_without_decompression_gets_plain_own_records() {
             logs.compression = Compression::Gzip;
         }
         let (exporter, running) = start(&settings);
-        Own::of(&exporter).log("attached");
+        OwnProviders::new(&exporter).log("attached");
         assert_eq!(receiver.next().await.packed.as_deref(), Some("gzip"));
         let again = receiver.next().await;
         assert_eq!(
@@ -256,7 +256,7 @@ async fn own_telemetry_survives_outage_and_restart() {
             Protocol::HttpProtobuf | Protocol::HttpJson => Reply::http(503, &[]),
         });
         let (exporter, running) = start(&with_disk(all_to(&receiver, protocol), folder.path()));
-        let own = Own::of(&exporter);
+        let own = OwnProviders::new(&exporter);
         own.log("kept");
         own.span("kept");
         until(&exporter, |stats| (stats.logs.stored, stats.traces.stored) == (1, 1)).await;
@@ -305,7 +305,7 @@ async fn own_telemetry_shutdown_is_bounded_and_reports_lost_items() {
             let mut receiver = Receiver::start().await;
             receiver.then(Reply::Hang);
             let (exporter, running) = start(&all_to(&receiver, protocol));
-            let own = Own::of(&exporter);
+            let own = OwnProviders::new(&exporter);
             if down {
                 drop(receiver);
                 own.log("tried");
@@ -329,7 +329,7 @@ async fn own_telemetry_shutdown_is_bounded_and_reports_lost_items() {
                 "{protocol:?}, down: {down}: {:?}",
                 begun.elapsed()
             );
-            let expected = Lost {
+            let expected = LostItems {
                 spans: 1,
                 points: 0,
                 records: 513,

@@ -30,7 +30,7 @@ async fn reload_keeps_queued_items() {
     assert_eq!((stats.exported, stats.dropped.total()), (2, 0));
 }
 
-/// Scenario: the settings are reloaded repeatedly with the same receiver.
+/// Scenario: the settings are reloaded repeatedly with the same receiver, but with other limits and headers.
 /// Guarantee: the connection stays open.
 #[tokio::test]
 async fn unchanged_reload_keeps_connection() {
@@ -75,8 +75,8 @@ async fn signal_can_be_switched_off_and_on() {
     assert_eq!(receiver.next().await.span_names(), ["wanted"]);
 }
 
-/// Scenario: settings can never work: no URL, an unsupported scheme, a header with a line break, a certificate without
-/// its key, a missing file, a file that is not a certificate.
+/// Scenario: settings can never work: no scheme or an unsupported scheme, a password in the URL, an invalid name or
+/// value of a header, a client key without its certificate, a missing file, a file that is not a certificate.
 /// Guarantee: the error names the cause and contains no secret; a running exporter is not affected.
 #[tokio::test]
 async fn unusable_settings_are_rejected() {

@@ -20,7 +20,7 @@ struct Authority {
 }
 
 /// A certificate with its key.
-struct Signed {
+struct SignedCertificate {
     certificate: rcgen::Certificate,
     key: KeyPair,
 }
@@ -37,11 +37,11 @@ impl Authority {
         }
     }
 
-    fn sign(&self, name: &str) -> Signed {
+    fn sign(&self, name: &str) -> SignedCertificate {
         let params = CertificateParams::new(vec![name.to_owned()]).unwrap();
         let key = KeyPair::generate().unwrap();
         let certificate = params.signed_by(&key, &self.issuer).unwrap();
-        Signed { certificate, key }
+        SignedCertificate { certificate, key }
     }
 
     fn roots(&self) -> Arc<rustls::RootCertStore> {
@@ -51,7 +51,7 @@ impl Authority {
     }
 }
 
-impl Signed {
+impl SignedCertificate {
     fn chain(&self) -> Vec<CertificateDer<'static>> {
         vec![self.certificate.der().clone()]
     }
@@ -61,8 +61,8 @@ impl Signed {
     }
 }
 
-/// Returns the configuration of a server. With `clients`, the server demands a certificate of that authority.
-fn server(identity: &Signed, clients: Option<&Authority>) -> rustls::ServerConfig {
+/// Returns the configuration of a server. With `clients`, the server demands a client certificate of this authority.
+fn server(identity: &SignedCertificate, clients: Option<&Authority>) -> rustls::ServerConfig {
     let provider = Arc::new(rustls::crypto::ring::default_provider());
     let builder = rustls::ServerConfig::builder_with_provider(Arc::clone(&provider))
         .with_safe_default_protocol_versions()
@@ -130,7 +130,7 @@ async fn mutual_tls_works() {
 }
 
 /// Scenario: the receiver's certificate is from an authority that is not in the file, or for another name, or the
-/// receiver demands a client certificate and the exporter has none.
+/// receiver demands a client certificate and the exporter does not have one.
 /// Guarantee: no data is sent; the attempt counts as unreachable, and the error names the cause.
 #[tokio::test]
 async fn invalid_certificate_is_not_trusted() {
@@ -187,8 +187,7 @@ async fn replaced_files_are_read_again() {
 
 /// Scenario: a peer accepts connections and never answers the TLS handshake, like a load balancer without backends. All
 /// three protocols are tested.
-/// Guarantee: the exporter closes the first connection together with its request, and uses another connection for the
-/// next request.
+/// Guarantee: a handshake ends with the timeout of its request, and the next attempt uses another connection.
 #[tokio::test]
 async fn hanging_handshake_times_out() {
     let authority = Authority::new();

@@ -61,7 +61,7 @@ fn exit_code_reflects_validity() {
     assert_eq!(code, Some(1));
     let name = folder.display();
     for line in [
-        format!("{name}/missing.yaml:1:1: it cannot be read: "),
+        format!("{name}/missing.yaml:1:1: cannot read the file: "),
         format!("{name}/latin.yaml:2:3: the file is not valid UTF-8 at this position\n"),
         format!("{name}/a.test.yaml:1:1: this is a test file, not a rule file; "),
         format!("{name}/wrong.yaml:2:1: unknown key `rulse`; did you mean `rules`?\n"),
@@ -157,7 +157,7 @@ fn output_for_programs_is_records() {
 }
 
 /// Scenario: `rules schema`, `rules catalogue`, and `rules check` and `list` without a file are run.
-/// Guarantee: the schema matches the types; the page has a heading for a rule; the shipped rules are valid.
+/// Guarantee: the schema matches the types; the catalogue has a heading for a rule; the shipped rules are valid.
 #[test]
 fn schema_and_shipped_rules_are_printed() {
     let (code, text) = result(&run(&["schema"], ""));
@@ -192,7 +192,7 @@ struct TestFires {
 }
 
 /// Scenario: the shipped rules are compared with all their tests.
-/// Guarantee: at least one test expects each rule to fire.
+/// Guarantee: for each rule, at least one test expects the rule to fire.
 #[test]
 fn shipped_rule_fires_in_test() {
     let mut fires: BTreeSet<String> = BTreeSet::new();

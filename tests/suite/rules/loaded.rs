@@ -1,9 +1,9 @@
 //! The loaded form of valid files.
 
-use gc_rules::expression::Node;
-use gc_rules::field::Root;
-use gc_rules::rule::{By, Extent, Function, On, Rule, Severity, Status};
 use proptest::prelude::*;
+use rule_engine::expression::Node;
+use rule_engine::field::Root;
+use rule_engine::rule::{ComparisonKey, EvaluationTrigger, Extent, Function, Rule, Severity, Status};
 use rule_language::load::load;
 
 use super::{example, file, fine, lines};
@@ -19,7 +19,7 @@ fn keys_become_rules() {
     let rule = rules.rule("gc.pause.long").unwrap();
     assert_eq!(
         (rule.on, rule.severity, rule.status),
-        (On::Gc, Severity::Warning, Status::Stable)
+        (EvaluationTrigger::Gc, Severity::Warning, Status::Stable)
     );
     assert_eq!(
         (rule.hold_ns, rule.keep_firing_ns, rule.cooldown_ns),
@@ -38,14 +38,17 @@ fn keys_become_rules() {
         panic!("{windows:?}");
     };
     assert_eq!((share.function, share.extent), (Function::Share, Extent::Over(MINUTE)));
-    assert_eq!((share.sampled, share.min_samples, share.by), (Root::Gc, 0, By::Nothing));
+    assert_eq!(
+        (share.sampled, share.min_samples, share.by),
+        (Root::Gc, 0, ComparisonKey::Nothing)
+    );
     assert_eq!((usual.function, usual.extent), (Function::Median, Extent::Last(20)));
-    assert_eq!((usual.min_samples, usual.by), (5, By::GenerationAndType));
+    assert_eq!((usual.min_samples, usual.by), (5, ComparisonKey::GenerationAndType));
 
     let rule = rules.rule("process.pause.share").unwrap();
     assert_eq!(
         (rule.on, rule.severity, rule.status),
-        (On::Process, Severity::Error, Status::Experimental)
+        (EvaluationTrigger::Process, Severity::Error, Status::Experimental)
     );
     assert_eq!((rule.hold_ns, rule.keep_firing_ns), (30_000_000_000, 60_000_000_000));
     let labels: Vec<&str> = rule.labels.iter().map(|(name, _)| &**name).collect();
@@ -54,7 +57,7 @@ fn keys_become_rules() {
 }
 
 /// Loads the example file and a second file with these overrides.
-fn changed(change: &str) -> rule_language::load::Loaded {
+fn changed(change: &str) -> rule_language::load::LoadedRules {
     let change = format!("apiVersion: gcwatch/v1\noverrides:\n{change}");
     fine(&[file("example.yaml", example()), file("change.yaml", change)])
 }
@@ -80,9 +83,10 @@ fn later_files_change_rules() {
     assert_eq!(loaded.rules.windows.len(), 2, "a disabled rule needs no windows");
 }
 
-/// Scenario: one override names a macro of another file, one has an invalid value and matches several rules, and one
-/// removes a required key.
-/// Guarantee: each error is reported once, with its position in the file of the override.
+/// Scenario: one override names a macro of another file. Another override matches two rules, and has a text with an
+/// unknown field and an invalid severity.
+/// Guarantee: each error has its position in the file of the override. An invalid severity is reported once, other
+/// errors once per rule.
 #[test]
 fn errors_of_overrides_are_reported_in_their_file() {
     let change = "apiVersion: gcwatch/v1\noverrides:\n  - id: gc.*\n    replace: {when: full_blocking}\n  - id: '*'\n    replace:\n      \
@@ -103,7 +107,7 @@ fn errors_of_overrides_are_reported_in_their_file() {
     );
 }
 
-/// Scenario: two files have the same rule id, and different titles for one group.
+/// Scenario: two files have the same rule id, and different descriptions for one group.
 /// Guarantee: the second definition is rejected with the position of the first.
 #[test]
 fn duplicate_definition_names_first() {
@@ -215,8 +219,9 @@ fn file_encoding_does_not_matter() {
     let plain = fine(&[file("a.yaml", example())]).rules;
     for text in [example().replace('\n', "\r\n"), format!("\u{feff}{}", example())] {
         let other = fine(&[file("a.yaml", text)]).rules;
-        let meanings =
-            |rules: &gc_rules::rule_set::RuleSet| -> Vec<u64> { rules.rules.iter().map(|rule| rule.meaning).collect() };
+        let meanings = |rules: &rule_engine::rule_set::RuleSet| -> Vec<u64> {
+            rules.rules.iter().map(|rule| rule.meaning).collect()
+        };
         assert_eq!(meanings(&other), meanings(&plain));
     }
 }

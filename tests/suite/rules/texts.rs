@@ -1,9 +1,9 @@
 //! Texts that contain values.
 
 use base::time::Moment;
-use gc_rules::field::{ProcessFacts, Scope, StreamFacts};
-use gc_rules::rule::Template;
 use proptest::prelude::*;
+use rule_engine::field::{ProcessFacts, Scope, StreamFacts};
+use rule_engine::rule::Template;
 
 use super::{file, fine};
 
@@ -60,7 +60,7 @@ fn clauses_without_values_are_omitted() {
 
 /// Scenario: the name of a process contains line breaks, terminal escapes and marks that change the text direction;
 /// another name is long.
-/// Guarantee: the escaped name has no side effects, and a text never exceeds its maximum length.
+/// Guarantee: the name is escaped, and a text never exceeds its maximum length.
 #[test]
 fn foreign_values_have_no_effect() {
     let text = template("{{ process.name }} x");

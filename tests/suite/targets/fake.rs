@@ -14,7 +14,7 @@ use tokio::sync::{Mutex, MutexGuard, watch};
 /// A process has one socket, so only one simulation runs at a time.
 static TURN: Mutex<()> = Mutex::const_new(());
 
-/// The bytes that a session sends, and how it ends.
+/// The bytes that a session sends, and the end of the session.
 pub(crate) enum Stream {
     /// Sends these bytes; then the session ends.
     Whole(Vec<u8>),
@@ -33,8 +33,8 @@ pub(crate) struct Fake {
 }
 
 impl Fake {
-    /// Starts a runtime. `script` returns the stream of the nth session. Other commands are unknown to the runtime, as
-    /// in .NET Core 3.
+    /// Starts a runtime. `script` returns the stream of the nth session. The runtime knows only the commands
+    /// CollectTracing and StopTracing, like .NET Core 3.
     pub(crate) async fn start(mut script: impl FnMut(usize) -> Stream + Send + 'static) -> Self {
         let turn = TURN.lock().await;
         let stat = parse_stat(&fs::read("/proc/self/stat").unwrap()).unwrap();

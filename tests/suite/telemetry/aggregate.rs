@@ -1,4 +1,4 @@
-//! Series of services: recordings as processes of one service.
+//! Series of services: recordings replayed as processes of one service.
 
 use std::sync::Arc;
 
@@ -32,7 +32,8 @@ fn resource(pid: &str) -> Vec<KeyValue> {
     vec![attribute("service.name", "shop"), attribute("process.pid", pid)]
 }
 
-/// Number of measurements and their sum, over all points of a metric that only rises.
+/// Returns the number of measurements (0 for a counter) and their sum, over all points of a metric that only increases;
+/// `None` for other metrics.
 fn total(metric: &Metric) -> Option<(f64, f64)> {
     let number = |value: Option<Value>| match value {
         Some(Value::AsInt(int)) => int as f64,
@@ -74,11 +75,11 @@ fn assert_totals(metrics: &[Metric], expected: &[(String, (f64, f64))], context:
     }
 }
 
-/// Totals of several processes, by name.
+/// Returns the totals of several processes, by name.
 fn totals<'a>(of: impl Iterator<Item = &'a [Metric]>) -> Vec<(String, (f64, f64))> {
     let mut all: Vec<(String, (f64, f64))> = Vec::new();
     for metric in of.flatten() {
-        // Absent by its rule: a gap in one process would make the sum of all wrong.
+        // Omitted, because this metric can be absent: a gap in one process would distort the sum over all processes.
         let Some((count, sum)) = total(metric).filter(|_| metric.name != "dotnet.gc.heap.total_allocated") else {
             continue;
         };
@@ -99,12 +100,12 @@ fn only(all: Vec<(Arc<Origin>, Vec<Metric>)>) -> Vec<Metric> {
     all.into_iter().next().unwrap().1
 }
 
-/// Scenario: recordings as processes of a service, each read twice: in the middle and at its end; with both types of
-/// histograms.
+/// Scenario: recordings are replayed as processes of a service. The metrics of each process are read twice, in the
+/// middle and at its end, with both types of histograms.
 /// Guarantee: counters and histograms of the service are the sums over the processes, and each metric has the same
 /// name, unit and kind as in a process.
 #[test]
-fn service_is_the_sum_of_its_processes() {
+fn service_totals_are_sums_over_processes() {
     let explicit = HistogramBuckets::Explicit(vec![0.001, 0.01, 0.1]);
     for options in [exponential(), options(explicit)] {
         let mut services = Services::default();
@@ -141,11 +142,11 @@ fn service_is_the_sum_of_its_processes() {
     }
 }
 
-/// Scenario: every recording as a process of a service, one after the other; each one ends before the next, and one of
-/// them counts from scratch.
-/// Guarantee: no counter and no count of a histogram ever falls.
+/// Scenario: all recordings are replayed as processes of a service, one after the other. Each process ends before the
+/// next starts, and once reports counts that start again at zero.
+/// Guarantee: no counter and no histogram count ever decreases.
 #[test]
-fn no_counter_falls() {
+fn counters_never_decrease() {
     let options = exponential();
     let mut services = Services::default();
     let mut before: Vec<(String, (f64, f64))> = Vec::new();
@@ -182,10 +183,10 @@ fn no_counter_falls() {
     }
 }
 
-/// Scenario: processes of a service with delta temporality, read in turns, while a scraper asks for totals in between.
-/// Guarantee: all differences add up to the totals, and a reading without news has no points of counters.
+/// Scenario: processes of a service with delta temporality are read in turn, and a scraper reads totals in between.
+/// Guarantee: all deltas add up to the totals, and a reading without changes has no points of counters.
 #[test]
-fn differences_add_up_to_totals() {
+fn deltas_add_up_to_totals() {
     let options = MetricOptions {
         temporality: Temporality::Delta,
         ..exponential()

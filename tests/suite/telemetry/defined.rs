@@ -1,7 +1,7 @@
-//! The table of definitions: what is emitted is in it, what is in it is emitted, and the documentation is made from it.
+//! Compares emitted telemetry and the documentation with the table of definitions.
 
 use clr_gc::gc::{RequestImpact, WorstRequest};
-use gc_requests::payload::Ended;
+use gc_requests::payload::CompletedRequest;
 use gc_requests::request::Request;
 use gc_requests::route::{Route, Routes};
 use gc_requests::stops::Stop;
@@ -33,15 +33,15 @@ fn kind_of(pair: &KeyValue) -> ValueKind {
         Value::DoubleValue(_) => ValueKind::Double,
         Value::BoolValue(_) => ValueKind::Bool,
         Value::ArrayValue(_) => ValueKind::Texts,
-        other => panic!("{} has a value of a kind that no row has: {other:?}", pair.key),
+        other => panic!("{} has a value of an undefined kind: {other:?}", pair.key),
     }
 }
 
-/// Attributes by name, with the kind of their values.
+/// Names of emitted attributes, with the kinds of their values.
 #[derive(Default)]
-struct Seen(BTreeMap<String, ValueKind>);
+struct ObservedAttributes(BTreeMap<String, ValueKind>);
 
-impl Seen {
+impl ObservedAttributes {
     fn take(&mut self, attributes: &[KeyValue]) {
         for pair in attributes {
             let kind = kind_of(pair);
@@ -56,12 +56,12 @@ fn table(rows: impl Iterator<Item = Row>) -> BTreeMap<String, ValueKind> {
         .collect()
 }
 
-/// Scenario: the spans of all recordings, and of a process with a second runtime in it that was read live.
-/// Guarantee: their attributes and those of their links are the rows of the table, neither more nor less, each with its
-/// kind.
+/// Scenario: the spans of all recordings are created, and the spans of the same collections in a second runtime of a
+/// live process.
+/// Guarantee: the attributes of the spans and their links are exactly the rows of the table, each with its kind.
 #[test]
-fn spans_have_the_attributes_of_the_table() {
-    let mut seen = Seen::default();
+fn span_attributes_match_table() {
+    let mut seen = ObservedAttributes::default();
     for name in names() {
         for process in read(&name) {
             for (collection, traced) in trace(&process, all_spans()) {
@@ -80,7 +80,7 @@ fn spans_have_the_attributes_of_the_table() {
     assert_eq!(seen.0, table(span::rows()));
 }
 
-/// What a collection did to one request.
+/// Returns the impact of a collection on one request.
 fn impact() -> RequestImpact {
     let mut impact = RequestImpact::default();
     impact.add(WorstRequest {
@@ -91,14 +91,14 @@ fn impact() -> RequestImpact {
     impact
 }
 
-/// A sampled request of 30 ms that collection 7 stopped.
+/// Returns a sampled request of 30 ms that collection 7 stopped.
 fn request(stopped_ns: Option<i64>) -> Request {
     Request {
-        ended: Ended {
+        ended: CompletedRequest {
             trace_id: Some([1; 16]),
             span_id: Some([2; 8]),
             sampled: Some(true),
-            ..Ended::default()
+            ..CompletedRequest::default()
         },
         start: Some(1_000_000_000),
         end: 1_030_000_000,
@@ -114,11 +114,13 @@ fn request(stopped_ns: Option<i64>) -> Request {
     }
 }
 
-/// Scenario: a sampled request that lost much; the same unsampled, without ids, unjudged, with hardly any loss; and
-/// more of them in a second than get spans. Guarantee: the first has the stop in its own trace, below its span,
-/// clipped, linked to the collection's root; the others have none, and those over the rate are said to be.
+/// Scenario: one sampled request lost much time. Other requests are unsampled, have no ids, are not evaluated, or lost
+/// hardly any time. In one second, more requests lose much time than the rate of spans allows.
+/// Guarantee: the first request has a span for the stop in its own trace: below the span of the request, clipped to it,
+/// and linked to the root span of the collection. The other requests have no such span, and requests above the rate are
+/// reported as such.
 #[test]
-fn a_stop_is_in_the_trace_of_the_request_that_it_hit() {
+fn stop_is_in_trace_of_stopped_request() {
     let mut tracer = Tracer::new(all_spans(), SEED);
     let victim = request(Some(20_000_000));
     let spans = tracer.trace_request(&victim, base()).unwrap().decode().unwrap();
@@ -131,7 +133,7 @@ fn a_stop_is_in_the_trace_of_the_request_that_it_hit() {
     let times = (span.start_time_unix_nano, span.end_time_unix_nano);
     assert_eq!(times, (BASE_NS + 1_005_000_000, BASE_NS + 1_025_000_000));
     let rows = table(span::rows());
-    let mut seen = Seen::default();
+    let mut seen = ObservedAttributes::default();
     seen.take(&span.attributes);
     seen.take(&span.links[0].attributes);
     assert!(
@@ -156,7 +158,7 @@ fn a_stop_is_in_the_trace_of_the_request_that_it_hit() {
     let exported = (0..50)
         .filter(|_| tracer.trace_request(&victim, base()).is_ok())
         .count();
-    assert_eq!(exported, 19, "one was exported before");
+    assert_eq!(exported, 19, "19 more spans are within the rate");
     assert_eq!(tracer.trace_request(&victim, base()), Err(NotExported::OverRate));
 }
 
@@ -170,11 +172,12 @@ fn point_attributes(metric: &Metric) -> Vec<&[KeyValue]> {
     }
 }
 
-/// Scenario: the metrics of all recordings; both keys of the generation, a limit of series that is reached, collections
-/// that are left out.
-/// Guarantee: each is in the table with its unit, kind, description and attributes; and all of the table are emitted.
+/// Scenario: the metrics of all recordings are created, with both keys of the generation, a limit of series that is
+/// reached, and collections that are not exported.
+/// Guarantee: each metric is in the table with its unit, kind, description and attributes, and every metric of the
+/// table is emitted.
 #[test]
-fn metrics_are_those_of_the_table() {
+fn metrics_match_table() {
     let mut emitted: Vec<Metric> = Vec::new();
     let keys = [GenerationKey::Conventions, GenerationKey::Runtime];
     for name in names() {
@@ -208,7 +211,7 @@ fn metrics_are_those_of_the_table() {
         unexported.observe_request(&request(stopped_ns), base());
     }
     let mut classed = request(Some(20_000_000));
-    // One that there is, and one of a configuration before.
+    // An existing route, and a route of an earlier configuration.
     for route in [0, 7] {
         classed.ended.route = Some(route);
         unexported.observe_request(&classed, base());
@@ -216,7 +219,7 @@ fn metrics_are_those_of_the_table() {
     unexported.observe_unexported_request();
     emitted.extend(unexported.cumulative(BASE_NS));
 
-    let mut attributes = Seen::default();
+    let mut attributes = ObservedAttributes::default();
     for reported in &emitted {
         let row = metric::METRICS.iter().find(|row| row.name == reported.name);
         let row = row.unwrap_or_else(|| panic!("{} is not in the table", reported.name));
@@ -244,7 +247,7 @@ fn metrics_are_those_of_the_table() {
     for row in metric::METRICS {
         assert!(
             emitted.iter().any(|reported| reported.name == row.name),
-            "{} is never reported",
+            "{} is reported at least once",
             row.name
         );
         for attribute in row.attributes {
@@ -266,9 +269,9 @@ fn metrics_are_those_of_the_table() {
     }
 }
 
-/// Scenario: the table itself.
-/// Guarantee: no attribute and no metric stands in it twice, names are lower case with dots, descriptions and sources
-/// are sentences.
+/// Scenario: the table itself is checked.
+/// Guarantee: the table contains no attribute and no metric twice, names are lower case with dots, descriptions end
+/// with a period, and sources are not empty.
 #[test]
 fn names_are_unique_and_well_formed() {
     let others = resource::ALL
@@ -282,7 +285,7 @@ fn names_are_unique_and_well_formed() {
     let attributes: Vec<&str> = rows.iter().map(|row| row.attribute.name).collect();
     let metrics: Vec<&str> = metric::METRICS.iter().map(|metric| metric.name).collect();
     let well = |letter: char| letter.is_ascii_lowercase() || letter.is_ascii_digit() || "._".contains(letter);
-    // An attribute and a metric may be the same figure, under one name.
+    // An attribute and a metric can have the same name.
     for mut names in [attributes, metrics] {
         let reported = names.len();
         assert!(names.iter().all(|name| name.chars().all(well)), "{names:?}");
@@ -302,11 +305,11 @@ fn names_are_unique_and_well_formed() {
     }
 }
 
-/// Scenario: every name of an attribute and a metric in all tables, and those of log records.
-/// Guarantee: what is not the semantic conventions' is below `gcwatch.`, but for the key that the runtime's own meter
-/// uses; what is theirs is not. Names have no unit.
+/// Scenario: every name of an attribute and a metric in all tables is checked, and the names of log records.
+/// Guarantee: names outside the semantic conventions start with `gcwatch.`, except for the key that the runtime's own
+/// meter uses; names of the conventions do not. Names have no unit.
 #[test]
-fn own_names_are_below_gcwatch() {
+fn own_names_start_with_gcwatch() {
     let attributes = [
         resource::ALL,
         settings::ALL,
@@ -337,10 +340,10 @@ fn own_names_are_below_gcwatch() {
     }
 }
 
-/// Scenario: a tracer that is switched off.
-/// Guarantee: nothing is reported.
+/// Scenario: a tracer is switched off.
+/// Guarantee: the tracer creates no span.
 #[test]
-fn switched_off() {
+fn disabled_tracer_creates_no_spans() {
     let process = read("net10-steady").into_iter().next().unwrap();
     let off = gc_telemetry::options::SpanOptions {
         enabled: false,
@@ -429,11 +432,10 @@ fn figure_table() -> String {
     out
 }
 
-/// Scenario: `docs/telemetry.md`.
-/// Guarantee: each table between its marks is made from the definitions. Run with `GCWATCH_UPDATE_GOLDEN=1` after a
-/// change.
+/// Scenario: the tables in `docs/telemetry.md` are generated.
+/// Guarantee: the committed tables match the definitions. Run with `GCWATCH_UPDATE_GOLDEN=1` after a change.
 #[test]
-fn the_documentation_is_current() {
+fn documentation_is_current() {
     let own = |attribute: &'static Attribute| (attribute, "gcwatch");
     let tables = [
         ("resource", rows(resource::ALL)),

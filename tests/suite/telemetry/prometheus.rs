@@ -25,7 +25,7 @@ use crate::telemetry::recordings::{BASE_NS, all_spans, base, end, names, read, s
 
 const FORMATS: [Format; 2] = [Format::Text, Format::OpenMetrics];
 
-fn of(attributes: &[(&str, &str)]) -> Resource {
+fn make_resource(attributes: &[(&str, &str)]) -> Resource {
     Resource {
         attributes: resource(attributes),
         ..Resource::default()
@@ -50,7 +50,7 @@ fn many_processes_are_exposed() {
             let pid = format!("{}", 1000 + processes.len());
             let id = format!("{name}-{place}");
             processes.push((
-                of(&[
+                make_resource(&[
                     ("service.name", &name),
                     ("service.instance.id", &id),
                     ("process.pid", &pid),
@@ -100,7 +100,7 @@ fn many_processes_are_exposed() {
 
 /// Scenario: the same pauses are counted in exponential buckets, and in explicit buckets with the bounds of `/metrics`;
 /// further pauses make the scale coarser.
-/// Guarantee: both counts are equal, so they are exact, and no count ever decreases.
+/// Guarantee: the counts of both kinds of buckets are equal and therefore exact, and no count ever decreases.
 #[test]
 fn exponential_buckets_are_exact() {
     let bounds: Vec<f64> = (-13..=3).map(|exponent| f64::from(exponent).exp2()).collect();
@@ -136,16 +136,16 @@ fn exponential_buckets_are_exact() {
     }
 }
 
-/// Scenario: two processes have the same attributes, one has no attributes, and the attributes of another have the
-/// names of gcwatch's labels or map to the same label name.
+/// Scenario: two processes have the same attributes, and a third process has no attributes. A fourth process has
+/// attributes with the names of gcwatch's labels, and attributes that map to the same label name.
 /// Guarantee: no series is duplicated; gcwatch's labels keep their values; values with the same label name are joined.
 #[test]
 fn labels_of_processes_are_distinct() {
     let process = read("net10-idle").into_iter().next().unwrap();
     let metrics = series(&process, MetricOptions::default(), all_spans()).cumulative(BASE_NS);
-    let same = of(&[("service.name", "a"), ("service.instance.id", "1")]);
+    let same = make_resource(&[("service.name", "a"), ("service.instance.id", "1")]);
     let nobody = Resource::default();
-    let sly = of(&[
+    let sly = make_resource(&[
         ("service.name", "b"),
         ("job", "stolen"),
         ("process_pid", "1"),
@@ -199,7 +199,7 @@ proptest! {
         let process = read("net10-idle").into_iter().next().unwrap();
         let metrics = series(&process, MetricOptions::default(), all_spans()).cumulative(BASE_NS);
         let pairs: Vec<(&str, &str)> = attributes.iter().map(|(key, value)| (key.as_str(), value.as_str())).collect();
-        let hostile = of(&pairs);
+        let hostile = make_resource(&pairs);
         let nobody = Resource::default();
         for format in FORMATS {
             let (plain, _) = reported(format, &[(&nobody, &metrics)]);

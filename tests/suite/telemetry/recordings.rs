@@ -7,20 +7,22 @@ use clr_gc::gc::{Collection, Suspension};
 use clr_gc::stream::Scope;
 use gc_telemetry::options::{MetricOptions, SpanOptions};
 use gc_telemetry::series::Series;
-use gc_telemetry::spans::{Encoded, NotExported, SpanIds, Tracer};
+use gc_telemetry::spans::{EncodedSpans, NotExported, SpanIds, Tracer};
 use opentelemetry_proto::tonic::trace::v1::Span;
 use recording::Recording;
 use recording::source::Source;
 use test_support::recordings;
 pub(crate) use test_support::recordings::names;
 
-/// Start of every recording in Unix time, so that golden files do not depend on the time of the recording.
+/// Start of every recording, in nanoseconds since 1970. A fixed start makes golden files independent of the time of the
+/// recording.
 pub(crate) const BASE_NS: u64 = 1_800_000_000_000_000_000;
 
 /// A process of a recording.
 pub(crate) struct Process {
     pub(crate) name: String,
-    /// Sorted by their last events, which is the closest approximation to the order of a live session.
+    /// Collections, sorted by their last events. This order is the closest approximation to the order of a live
+    /// session.
     pub(crate) collections: Vec<Collection>,
     pub(crate) suspensions: Vec<Suspension>,
     pub(crate) lost_events: Option<u64>,
@@ -54,8 +56,8 @@ pub(crate) fn read(name: &str) -> Vec<Process> {
 /// Seed of the ids in golden files.
 pub(crate) const SEED: [u8; 16] = *b"a seed for tests";
 
-/// The spans of a collection, or the reason why it has none.
-pub(crate) type Traced = Result<(SpanIds, Encoded), NotExported>;
+/// The spans of a collection, or the reason why it was not traced.
+pub(crate) type Traced = Result<(SpanIds, EncodedSpans), NotExported>;
 
 /// Returns the spans of all collections of a process.
 pub(crate) fn trace(process: &Process, options: SpanOptions) -> Vec<(Collection, Traced)> {
@@ -64,7 +66,7 @@ pub(crate) fn trace(process: &Process, options: SpanOptions) -> Vec<(Collection,
     process.collections.iter().map(of).collect()
 }
 
-/// Returns options without a minimum pause and rate limit, so that every collection is a trace.
+/// Returns options without a minimum pause and without a rate limit, so that every collection has a trace.
 pub(crate) fn all_spans() -> SpanOptions {
     SpanOptions {
         min_pause: Duration::ZERO,

@@ -33,7 +33,8 @@ fn hex(id: &[u8]) -> String {
     id.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
-/// Formats a tree with the start and length of each span, followed by the attributes of the root.
+/// Formats a tree with the start and length of each span. With `attributes`, the ids and the attributes of the root
+/// follow.
 pub(crate) fn tree(spans: &[Span], attributes: bool) -> String {
     let mut out = String::new();
     let Some(root) = spans.first() else { return out };

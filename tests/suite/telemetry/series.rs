@@ -128,8 +128,9 @@ fn metrics_match_sum_of_collections() {
     }
 }
 
-/// Scenario: a process collects for many reasons; the detail is low.
-/// Guarantee: its text on `/metrics` is smaller than 10 kB; the totals are the same, with a single histogram of pauses.
+/// Scenario: the metrics of all recordings are computed with low and with full detail.
+/// Guarantee: with low detail, the samples of each process on `/metrics` have less than 10 kB. The totals are the same,
+/// with a single histogram of pauses.
 #[test]
 fn low_detail_is_small() {
     let low = MetricOptions {
@@ -166,8 +167,9 @@ fn low_detail_is_small() {
     }
 }
 
-/// Scenario: one process has no collections, and the events of another have no sequence numbers.
-/// Guarantee: totals are 0, and unknown values are absent.
+/// Scenario: one process has no collections, and the number of its lost events is unknown; another process has lost no
+/// event.
+/// Guarantee: totals are 0, and unknown values are absent. The known number of lost events is 0.
 #[test]
 fn unknown_values_are_not_reported() {
     let metrics = Series::new(MetricOptions::default(), BASE_NS).cumulative(BASE_NS + 1);
@@ -195,7 +197,7 @@ fn unknown_values_are_not_reported() {
 
 /// Scenario: the metrics of a run are reported with delta temporality after every tenth collection.
 /// Guarantee: the deltas add up to the totals, also in the buckets, and each delta starts at the end of the previous
-/// one. Sizes are cumulative. Unchanged values are not reported.
+/// delta. Sizes are cumulative. Unchanged values are not reported.
 #[test]
 fn deltas_add_up() {
     let options = MetricOptions {
@@ -381,7 +383,7 @@ fn exemplars_refer_to_spans() {
 }
 
 /// Scenario: a background collection is reported after foreground collections that ended after it.
-/// Guarantee: the sizes stay those of the newest collection.
+/// Guarantee: the sizes of the newest collection remain.
 #[test]
 fn older_value_does_not_replace_newer_value() {
     let process = one("net10-steady");

@@ -135,8 +135,8 @@ fn spans_are_encoded_like_generated_types() {
 }
 
 /// Scenario: each recording is traced as one process.
-/// Guarantee: ids are unique. Each link refers to a reported collection with the linked number that started earlier and
-/// in whose course or stop the linking collection ran.
+/// Guarantee: ids are unique. Each link refers to a reported collection with the linked number, which started earlier.
+/// A link to a background collection refers to a collection that was still running.
 #[test]
 fn ids_are_unique_and_links_are_valid() {
     let mut links = 0;
@@ -182,7 +182,7 @@ fn unobserved_collection_is_not_linked() {
 }
 
 /// Scenario: a collection that was cut by the end of a session is reported twice.
-/// Guarantee: both reports have different ids.
+/// Guarantee: the two reports have different ids.
 #[test]
 fn collection_reported_twice_has_two_ids() {
     let process = read("net10-steady").into_iter().next().unwrap();
@@ -354,7 +354,8 @@ proptest! {
 
     /// Scenario: a recorded collection loses arbitrary edges and facts, or gets arbitrary times, as a hostile stream
     /// can cause.
-    /// Guarantee: the trees are well formed, no attribute has an unknown value, and there is no panic.
+    /// Guarantee: spans are within their parents, attributes of unknown facts are absent, and nothing panics. Without
+    /// arbitrary times, siblings do not overlap.
     #[test]
     fn damage_invents_no_times(
         place in 0..collections().len(),

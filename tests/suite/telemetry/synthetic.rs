@@ -6,7 +6,8 @@ use clr_gc::gc::Collection;
 
 use crate::telemetry::recordings::read;
 
-/// Returns collections of every shape.
+/// Returns the collections of five recordings, chosen for their variety: .NET 10 and .NET Core 3.1, lost events, an
+/// attach during a background collection, and provisional mode.
 pub(crate) fn collections() -> &'static [Collection] {
     static COLLECTIONS: OnceLock<Vec<Collection>> = OnceLock::new();
     COLLECTIONS.get_or_init(|| {
@@ -22,7 +23,7 @@ pub(crate) fn collections() -> &'static [Collection] {
     })
 }
 
-/// Iterator over the bits of a seed.
+/// The bits of a seed, lowest first. After 64 bits, the sequence repeats.
 struct Bits(u64);
 
 impl Bits {
@@ -33,7 +34,8 @@ impl Bits {
     }
 }
 
-/// Removes the parts that the bits of the seed select. With `wild`, the remaining times get arbitrary values.
+/// Returns a copy of the collection without the parts that the bits of the seed select. With `wild`, the remaining
+/// times get arbitrary values, and a selected generation gets an arbitrary value instead of being removed.
 pub(crate) fn damaged(collection: &Collection, seed: u64, wild: bool) -> Collection {
     let mut bits = Bits(seed);
     let mut damaged = collection.clone();
@@ -43,7 +45,7 @@ pub(crate) fn damaged(collection: &Collection, seed: u64, wild: bool) -> Collect
             *time = None;
         } else if wild && time.is_some() {
             turn = turn.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
-            // The range that the reconstruction accepts.
+            // The shift keeps the time in the range that the reconstruction accepts.
             *time = Some((turn as i64) >> 2);
         }
     };

@@ -11,12 +11,12 @@ use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 use tempfile::TempDir;
 
-use crate::target::PATIENCE;
+use crate::target::TIMEOUT;
 
-/// Environment variable that marks the processes of a test, because other processes run on the same machine.
+/// Environment variable that marks the processes of a test, so that its daemon ignores other processes on the machine.
 pub const MARK: &str = "GCWATCH_TEST_MARK";
 
-/// A free port on loopback.
+/// Loopback address with port 0, for which the kernel selects a free port.
 pub const ANY: &str = "127.0.0.1:0";
 
 /// Returns the `targets` section of a daemon that reads only the processes with this mark.
@@ -25,7 +25,7 @@ pub fn marked(mark: &str) -> String {
 }
 
 /// Returns the command `gcwatch run` with `config` in `folder/gcwatch.yaml` and a separate lease folder. The daemon
-/// exports nothing unless `config` has `otlp`. Its standard error is a pipe.
+/// exports nothing unless `config` has `otlp`. The standard error of the daemon is a pipe.
 pub fn command(mut gcwatch: Command, folder: &Path, listen: &str, config: &str) -> Command {
     let file = folder.join("gcwatch.yaml");
     std::fs::write(&file, config).unwrap();
@@ -42,24 +42,24 @@ pub fn command(mut gcwatch: Command, folder: &Path, listen: &str, config: &str) 
     gcwatch
 }
 
-/// Polls until `find` returns a value.
+/// Calls `find` until it returns a value, and returns the value. Panics after [`TIMEOUT`].
 pub fn until<T>(what: &str, mut find: impl FnMut() -> Option<T>) -> T {
-    let until = Instant::now() + PATIENCE;
+    let until = Instant::now() + TIMEOUT;
     loop {
         if let Some(found) = find() {
             return found;
         }
-        assert!(Instant::now() < until, "{what}: nothing for {PATIENCE:?}");
+        assert!(Instant::now() < until, "{what}: nothing for {TIMEOUT:?}");
         std::thread::sleep(Duration::from_millis(20));
     }
 }
 
-/// Polls until `is` returns true.
+/// Calls `is` until it returns true. Panics after [`TIMEOUT`].
 pub fn await_that(what: &str, is: impl FnMut() -> bool) {
-    await_within(PATIENCE, what, is);
+    await_within(TIMEOUT, what, is);
 }
 
-/// Like [`await_that`], with a timeout.
+/// Like [`await_that`], with another timeout.
 pub fn await_within(time: Duration, what: &str, mut is: impl FnMut() -> bool) {
     let since = Instant::now();
     while !is() {
@@ -75,7 +75,7 @@ pub fn await_bytes(path: impl AsRef<Path>, least: u64) {
     await_that(&path.to_string_lossy(), || length() >= least);
 }
 
-/// Polls until an answer satisfies `fits`.
+/// Calls `ask` until its answer satisfies `fits`, and returns the answer. Panics after the duration `within`.
 fn fitting(within: Duration, what: &str, fits: impl Fn(&Value) -> bool, ask: impl Fn() -> Value) -> Value {
     let since = Instant::now();
     loop {
@@ -95,7 +95,7 @@ pub fn most_memory(pid: u32) -> Option<u64> {
     Some(line.trim().trim_end_matches(" kB").parse::<u64>().ok()? * 1024)
 }
 
-/// Waits until a process exits. Returns `None` if it does not exit in time.
+/// Waits until a process exits. Returns its exit status, or `None` if the process does not exit in time.
 pub fn await_end(child: &mut Child, within: Duration) -> Option<ExitStatus> {
     let since = Instant::now();
     loop {
@@ -109,7 +109,7 @@ pub fn await_end(child: &mut Child, within: Duration) -> Option<ExitStatus> {
     }
 }
 
-/// The log lines of a daemon. A thread reads them, so that the pipe never fills.
+/// The log lines of a daemon. A thread reads the lines, so that the pipe never fills.
 #[derive(Default)]
 struct Said {
     lines: Mutex<(Vec<String>, bool)>,
@@ -117,8 +117,8 @@ struct Said {
 }
 
 impl Said {
-    /// Returns the lines so far, and whether the log is complete. A test that panics with this lock held leaves the
-    /// lines intact.
+    /// Returns the lines so far, and whether the log is complete. Ignores a poisoned lock, because a test that panics
+    /// while it holds the lock leaves the lines intact.
     fn lines(&self) -> MutexGuard<'_, (Vec<String>, bool)> {
         self.lines.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -128,9 +128,10 @@ impl Said {
 pub struct Daemon {
     child: Child,
     said: Arc<Said>,
-    /// Number of lines that were awaited or skipped.
+    /// Number of lines up to and including the last awaited line. [`await_line`](Self::await_line) does not search them
+    /// again.
     passed: usize,
-    /// Address of its listener.
+    /// Address of the daemon's listener.
     pub address: SocketAddr,
     folder: Option<TempDir>,
 }
@@ -163,7 +164,7 @@ impl Daemon {
         daemon
     }
 
-    /// Attaches the daemon's folder, which is removed after the daemon has exited.
+    /// Transfers the ownership of a folder to the daemon. The folder is removed after the daemon has exited.
     #[must_use]
     pub fn in_folder(mut self, folder: TempDir) -> Self {
         self.folder = Some(folder);
@@ -184,9 +185,9 @@ impl Daemon {
         lines.0.iter().flat_map(|line| [line, "\n"]).collect()
     }
 
-    /// Waits for the next line that contains `words`.
+    /// Waits for the next line that contains `words`, and returns the line.
     pub fn await_line(&mut self, words: &str) -> String {
-        let until = Instant::now() + PATIENCE;
+        let until = Instant::now() + TIMEOUT;
         let mut lines = self.said.lines();
         loop {
             let found = lines.0.iter().skip(self.passed).position(|line| line.contains(words));
@@ -209,15 +210,15 @@ impl Daemon {
 
     /// Waits until the daemon has exited and all its log lines are read.
     pub fn await_end(&mut self) -> ExitStatus {
-        let status = await_end(&mut self.child, PATIENCE);
+        let status = await_end(&mut self.child, TIMEOUT);
         let status = status.unwrap_or_else(|| panic!("the daemon exits:\n{}", self.said()));
-        // The guard process may hold the pipe slightly longer.
+        // The guard process can hold the pipe slightly longer.
         let (lines, bound) = (self.said.lines(), Duration::from_secs(1));
         drop(self.said.more.wait_timeout_while(lines, bound, |lines| !lines.1));
         status
     }
 
-    /// Returns the exit status if the daemon has exited by itself.
+    /// Returns the exit status of the daemon, or `None` if the daemon still runs.
     pub fn ended(&mut self) -> Option<ExitStatus> {
         self.child.try_wait().unwrap()
     }
@@ -230,10 +231,10 @@ impl Daemon {
         self.said()
     }
 
-    /// Returns the status and the body of an answer.
+    /// Requests a path, and returns the status and the body of the answer.
     pub fn bytes(&self, path: &str) -> (u16, Vec<u8>) {
         let mut stream = TcpStream::connect(self.address).unwrap();
-        stream.set_read_timeout(Some(PATIENCE)).unwrap();
+        stream.set_read_timeout(Some(TIMEOUT)).unwrap();
         let host = self.address;
         let request = format!("GET {path} HTTP/1.1\r\nHost: {host}\r\nConnection: close\r\n\r\n");
         stream.write_all(request.as_bytes()).unwrap();
@@ -257,7 +258,7 @@ impl Daemon {
         serde_json::from_str(&body).unwrap_or_else(|error| panic!("{path}: {status}: {error}: {body}"))
     }
 
-    /// Returns the entry of a process in the list of targets.
+    /// Returns the entry of a process in the list of targets, or `None` if the list has no such entry.
     pub fn target(&self, pid: u32) -> Option<Value> {
         let mut targets = self.json("/api/v1/targets");
         let Value::Array(targets) = targets["targets"].take() else {
@@ -268,10 +269,10 @@ impl Daemon {
 
     /// Waits until the entry of a process satisfies `fits`.
     pub fn await_target(&self, pid: u32, what: &str, fits: impl Fn(&Value) -> bool) -> Value {
-        fitting(PATIENCE, what, fits, || self.target(pid).unwrap_or_default())
+        fitting(TIMEOUT, what, fits, || self.target(pid).unwrap_or_default())
     }
 
-    /// Returns the record of a process, or null if it does not exist.
+    /// Returns the record of a process, or null if the daemon has no record of this pid.
     pub fn process(&self, pid: u32) -> Value {
         let (_, record) = self.get(&format!("/api/v1/processes/{pid}"));
         serde_json::from_str(&record).unwrap_or_default()
@@ -279,7 +280,7 @@ impl Daemon {
 
     /// Waits until the record of a process satisfies `fits`.
     pub fn await_process(&self, pid: u32, what: &str, fits: impl Fn(&Value) -> bool) -> Value {
-        fitting(PATIENCE, what, fits, || self.process(pid))
+        fitting(TIMEOUT, what, fits, || self.process(pid))
     }
 
     /// Returns the items of a list of the API.
@@ -290,20 +291,20 @@ impl Daemon {
         list
     }
 
-    /// Waits for the newest incident of a process that satisfies `fits`. Memory growth is known after two readings,
-    /// which are 15 s apart.
+    /// Waits for the newest incident of a process that satisfies `fits`. The timeout is four times as long as in other
+    /// methods, because memory growth is known only after two readings, which are 15 s apart.
     pub fn incident(&self, pid: u32, what: &str, fits: impl Fn(&Value) -> bool) -> Value {
         let is = |one: &Value| one["pid"] == pid && fits(one);
         let found = || self.list("/api/v1/incidents", "incidents").into_iter().find(is);
         fitting(
-            4 * PATIENCE,
+            4 * TIMEOUT,
             what,
             |found| !found.is_null(),
             || found().unwrap_or_default(),
         )
     }
 
-    /// Returns the value of a metric of the daemon itself.
+    /// Returns the first value of a metric at `/metrics`, or `None` if the daemon does not export the metric.
     pub fn metric(&self, name: &str) -> Option<f64> {
         let (_, text) = self.get("/metrics");
         let line = text.lines().find(|line| line.split(['{', ' ']).next() == Some(name))?;
@@ -315,7 +316,7 @@ impl Daemon {
         most_memory(self.pid()).unwrap()
     }
 
-    /// Returns the pid of the daemon's guard process.
+    /// Returns the pid of the daemon's guard process, or `None` if no guard runs.
     pub fn guard(&self) -> Option<Pid> {
         let tasks = std::fs::read_dir(format!("/proc/{}/task", self.pid())).ok()?;
         let children = tasks.filter_map(|task| std::fs::read_to_string(task.ok()?.path().join("children")).ok());

@@ -9,7 +9,7 @@ use similar::TextDiff;
 /// Maximum number of lines of a printed difference; more lines do not help the reader.
 const MAX_LINES: usize = 120;
 
-/// Panics if the file of the repository has a different text.
+/// Panics with a diff if the text of the file in the repository differs from `actual`.
 #[track_caller]
 pub fn compare(path: &str, actual: &str) {
     if let Some(difference) = difference(path, actual) {
@@ -17,8 +17,8 @@ pub fn compare(path: &str, actual: &str) {
     }
 }
 
-/// Returns the difference between the text and the file of the repository as a unified diff. With
-/// `GCWATCH_UPDATE_GOLDEN`, writes the file instead and returns `None`.
+/// Returns the difference between the file in the repository and `actual` as a unified diff, or `None` if they are
+/// equal. If `GCWATCH_UPDATE_GOLDEN` is set, writes the file instead and returns `None`.
 pub fn difference(path: &str, actual: &str) -> Option<String> {
     let file = crate::repository(path);
     if env::var_os("GCWATCH_UPDATE_GOLDEN").is_some() {

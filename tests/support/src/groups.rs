@@ -6,28 +6,28 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Instant;
 
 use crate::harness::{Missing, Need};
-use crate::target::PATIENCE;
+use crate::target::TIMEOUT;
 
-/// Returns whether a test can create control groups.
+/// Returns an error if this machine or this user cannot create control groups of version 1 for a controller.
 pub fn need(controller: &'static str) -> Need {
     let missing = || {
         Missing::Ignored(format!(
             "no control groups of version 1 ({controller}) can be created here"
         ))
     };
-    // Several tests may call this function at once.
+    // Several tests can call this function at once.
     static ASKED: AtomicU32 = AtomicU32::new(0);
     let name = format!("need {}", ASKED.fetch_add(1, Ordering::Relaxed));
     Group::new(controller, &name).map(drop).ok_or_else(missing)
 }
 
-/// A control group with a name as Docker chooses it. The group is removed when this value is dropped; its processes
-/// then return to the root group.
+/// A control group whose name has the form of Docker's names. The group is removed when this value is dropped; its
+/// processes then return to the root group.
 #[derive(Debug)]
 pub struct Group {
     controller: PathBuf,
     path: PathBuf,
-    /// Id of its container.
+    /// Id of the container in the group's name.
     pub id: String,
 }
 
@@ -43,7 +43,7 @@ impl Group {
         let path = controller.join(format!("docker-{id}.scope"));
         std::fs::create_dir(&path).ok()?;
         let group = Self { controller, path, id };
-        // A directory outside a control group file system has no such file.
+        // A directory outside a control group file system has no file `tasks`.
         group.path.join("tasks").exists().then_some(group)
     }
 
@@ -59,7 +59,7 @@ impl Group {
         self.write("cgroup.procs", pid);
     }
 
-    /// Runs a function with this thread in the group, so that processes that it starts are in the group from their
+    /// Runs a function with this thread in the group. Processes that the function starts are in the group from their
     /// first instruction.
     pub fn inside<T>(&self, run: impl FnOnce() -> T) -> T {
         let own = rustix::thread::gettid().as_raw_nonzero();
@@ -73,8 +73,8 @@ impl Group {
 impl Drop for Group {
     fn drop(&mut self) {
         let _thawed_if_it_can_be_frozen = std::fs::write(self.path.join("freezer.state"), "THAWED");
-        // A process that has just exited may still be in the group.
-        let until = Instant::now() + PATIENCE;
+        // A process that has just exited can still be in the group.
+        let until = Instant::now() + TIMEOUT;
         while std::fs::remove_dir(&self.path).is_err() && self.path.exists() && Instant::now() < until {
             let tasks = std::fs::read_to_string(self.path.join("tasks")).unwrap_or_default();
             for task in tasks.lines() {

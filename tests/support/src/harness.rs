@@ -1,9 +1,10 @@
-//! A harness for tests with requirements that a machine may not meet: runtimes, root, third-party programs.
+//! A harness for tests with requirements that some machines do not meet: runtimes, root, third-party programs.
 //!
 //! The harness of the standard library cannot ignore a test at run time: a test that could not do its work would report
-//! `ok`. Here, each test declares its requirements; if they are not met, `cargo test` prints `ignored` and the reason.
-//! A test binary with this harness has `harness = false`, and each of its modules has a function `tests` that lists its
-//! tests; the compiler warns about tests that are missing from the lists.
+//! `ok`. Here, each test declares its requirements. If a requirement is not met, `cargo test` prints `ignored` and the
+//! reason. A requirement that every machine can meet makes the test fail instead. A test binary with this harness has
+//! `harness = false`. Each of its modules has a function that lists the module's tests. The compiler warns about
+//! functions that are missing from the lists.
 
 use std::fs::{self, File};
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
@@ -23,10 +24,10 @@ pub enum Missing {
     Failed(String),
 }
 
-/// Whether the requirements of a test are met.
+/// The outcome of the check of a test's requirements: an error if a requirement is not met.
 pub type Need = Result<(), Missing>;
 
-/// Returns an error if `GCWATCH_SKIP_LIVE` contains this name.
+/// Returns an error if `GCWATCH_SKIP_LIVE` contains this name or `all`.
 pub fn unless_skipped(name: &str) -> Need {
     if crate::is_skipped(name) {
         return Err(Missing::Ignored(format!("{name} is in GCWATCH_SKIP_LIVE")));
@@ -42,7 +43,8 @@ pub struct Tests {
 }
 
 impl Tests {
-    /// Adds a test. `path` is its path with the crate's name; `needs` is called just before the test runs.
+    /// Adds a test that runs next to other tests. `path` is the path of its function, including the crate's name.
+    /// `needs` is called just before the test runs.
     pub fn add(
         &mut self,
         path: impl AsRef<str>,
@@ -95,16 +97,17 @@ impl Tests {
     }
 }
 
-/// Maximum number of tests that may run a second time: if more tests fail, the host is not the reason.
+/// Maximum number of tests of a binary that run a second time: if more tests fail, the load of the host is not the
+/// reason.
 const SECOND_RUNS: usize = 12;
 
-/// The host that all tests share, including tests of other binaries: tests run in parallel or exclusively.
+/// The host that the tests of all binaries share. A test runs next to other tests or exclusively.
 #[derive(Default)]
 struct Host {
     second_runs: AtomicUsize,
 }
 
-/// Locks a file that test binaries share, as long as the returned file is open.
+/// Locks a file that all test binaries share. The lock is held until the returned file is dropped.
 fn locked(name: &str, how: FlockOperation) -> File {
     let folder = crate::repository("target");
     fs::create_dir_all(&folder).unwrap();
@@ -113,21 +116,21 @@ fn locked(name: &str, how: FlockOperation) -> File {
     file
 }
 
-/// Returns a slot next to other tests. A test that waits for exclusive use holds the gate, so that no other test
-/// overtakes it.
+/// Waits until no test runs exclusively, and takes a shared lock. A test that waits for exclusive use holds the gate,
+/// so that no other test overtakes the waiting test.
 fn beside() -> File {
     let _gate = locked("tests.gate", FlockOperation::LockExclusive);
     locked("tests.room", FlockOperation::LockShared)
 }
 
-/// Waits until no other test runs.
+/// Waits until no other test runs, and takes an exclusive lock.
 fn alone() -> [File; 2] {
     ["tests.gate", "tests.room"].map(|name| locked(name, FlockOperation::LockExclusive))
 }
 
 impl Host {
-    /// Runs a test next to other tests. A live test needs the CPU in time, and other tests use it, so a failed test
-    /// runs once more exclusively, and the second run decides. Both runs are in the output.
+    /// Runs a test next to other tests. A test that fails runs once more, exclusively, because a live test needs CPU
+    /// time that other tests use. The second run decides. Both runs are in the output.
     #[allow(clippy::print_stdout, reason = "readers of the output should see such tests")]
     fn run(&self, name: &str, test: impl Fn()) {
         let shared = beside();
@@ -139,13 +142,13 @@ impl Host {
             resume_unwind(failure);
         }
         let _alone = alone();
-        println!("{name}: failed next to other tests; running it again alone");
+        println!("{name}: failed next to other tests; running it again without other tests");
         test();
-        println!("{name}: passed alone");
+        println!("{name}: passed without other tests");
     }
 }
 
-/// Adds functions of this module with the same requirements: `add_tests!(tests, need; one, other)`.
+/// Adds functions of this module as tests with the same requirements: `add_tests!(tests, need; one, other)`.
 #[macro_export]
 macro_rules! add_tests {
     ($tests:expr, $needs:expr; $($test:ident),+ $(,)?) => {
@@ -153,8 +156,8 @@ macro_rules! add_tests {
     };
 }
 
-/// Adds functions of this module for each of the given runtimes, which they take as an argument: `add_tests_on!(tests,
-/// RUNTIMES; one, other)`.
+/// Adds functions of this module as tests, once for each of the given runtimes. Each function takes the runtime as its
+/// argument: `add_tests_on!(tests, RUNTIMES; one, other)`.
 #[macro_export]
 macro_rules! add_tests_on {
     ($tests:expr, $runtimes:expr; $($test:ident),+ $(,)?) => {

@@ -7,9 +7,9 @@
 //! cargo run -p gcwatch-test-support --features hostile --bin hostile-runtime -- --capture tests/recordings/hostile
 //! ```
 //!
-//! Like any .NET process, it is found by `dotnet-diagnostic-PID-STARTTIME-socket` in `TMPDIR` or `/tmp`. It can
-//! therefore test any agent: it does not need gcwatch, and runs until it is killed, or with `--with-stdin` until its
-//! standard input ends. Tests start it themselves, see [`as_program`].
+//! Like any .NET process, a hostile runtime is found by its socket `dotnet-diagnostic-PID-STARTTIME-socket` in `TMPDIR`
+//! or `/tmp`. The program can therefore test any agent, without gcwatch. The program runs until it is killed, or with
+//! `--with-stdin` until its standard input ends. Test binaries start themselves as this program; see [`as_program`].
 
 mod forge;
 mod modes;
@@ -30,7 +30,8 @@ const USAGE: &str = "usage: hostile-runtime [--with-stdin] MODE | --list | --cap
     --capture: write the start of each mode's stream to FOLDER/MODE.nettrace.gz.\n\
     --with-stdin: exit when the standard input ends.";
 
-/// Runs the program if the arguments start with [`ARGUMENT`], because a test binary starts itself as a child.
+/// Runs the program if the arguments start with [`ARGUMENT`], because a test binary starts itself as a child. Returns
+/// `None` otherwise.
 pub fn as_program() -> Option<ExitCode> {
     let mut arguments = std::env::args().skip(1);
     (arguments.next()? == ARGUMENT).then(|| program(arguments))

@@ -17,9 +17,10 @@
 //! | `replay` | recordings that are played into a pipeline |
 //! | `receiver` | an OTLP receiver, Alertmanager or webhook with scripted answers |
 //! | `mock` | a third-party OTLP receiver |
-//! | `notices` | changes of alerts without a process |
+//! | `notices` | changes of alerts and incidents without a process |
 //!
-//! All modules except the first two need the feature `daemon`.
+//! `golden` and `recordings` are always available. `hostile` needs the feature `hostile`. All other modules need the
+//! feature `daemon`, which includes `hostile`.
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,
@@ -65,13 +66,13 @@ pub mod target;
 #[cfg(feature = "daemon")]
 pub mod tool;
 
-/// A path of the repository.
+/// Returns the absolute path of a file or folder in the repository.
 pub fn repository(path: &str) -> PathBuf {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).ancestors().nth(2).unwrap();
     root.join(path)
 }
 
-/// Returns whether `GCWATCH_SKIP_LIVE`, a list of names or `all`, skips this name.
+/// Returns whether the environment variable `GCWATCH_SKIP_LIVE`, a comma-separated list, contains this name or `all`.
 pub fn is_skipped(name: &str) -> bool {
     let skip = std::env::var("GCWATCH_SKIP_LIVE").unwrap_or_default();
     skip.split(',').any(|skipped| skipped == "all" || skipped == name)

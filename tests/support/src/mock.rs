@@ -21,7 +21,7 @@ pub struct MockReceiver {
 }
 
 impl MockReceiver {
-    /// Returns whether tests may use the receiver.
+    /// Returns an error if `GCWATCH_SKIP_LIVE` skips the receiver.
     pub fn need() -> Need {
         unless_skipped("mockotlpserver")
     }

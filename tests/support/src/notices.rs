@@ -1,25 +1,25 @@
-//! Changes of alerts as the pipeline gives them, without a process.
+//! Changes of alerts and incidents, in the form in which the pipeline sends them. No process is needed.
 
 use std::sync::Arc;
 
 use base::run_key::RunKey;
 use base::time::{Moment, Wall};
 use delivery::alerts::{IncidentNotice, Notice};
-use gc_rules::alert::{Alert, Ending, Holding, Transition};
-use gc_rules::incident::{IncidentEnding, Incidents, Share};
-use gc_rules::rule::Rule;
-use gc_rules::rule_set::RuleSet;
 use gc_telemetry::spans::SpanIds;
 use gc_telemetry::value::key_value;
+use incidents::{IncidentEnding, Incidents, QuotaOwner};
 use opentelemetry_proto::tonic::common::v1::KeyValue;
 use opentelemetry_proto::tonic::common::v1::any_value::Value;
 use opentelemetry_proto::tonic::resource::v1::Resource;
+use rule_engine::alert::{Alert, Ending, HoldingRule, Transition};
+use rule_engine::rule::Rule;
+use rule_engine::rule_set::RuleSet;
 use rule_language::load::{SourceFile, load};
 
-/// 2026-01-02 03:04:05 UTC.
+/// Start of the alert: 2026-01-02 03:04:05 UTC, in nanoseconds since 1970.
 pub const STARTED: u64 = 1_767_323_045_000_000_000;
 
-/// A minute later.
+/// End of the alert: one minute after [`STARTED`].
 pub const ENDED: u64 = STARTED + 60_000_000_000;
 
 pub const RULES: &str = "\
@@ -39,7 +39,7 @@ rules:
     source: a test
 ";
 
-/// The rules of a text.
+/// Loads the rules in the text of a rule file.
 pub fn rules(text: &str) -> RuleSet {
     let file = SourceFile {
         name: "test.yaml".to_owned(),
@@ -59,7 +59,7 @@ pub fn attribute(key: &str, value: &str) -> KeyValue {
     key_value(key, Value::StringValue(value.to_owned()))
 }
 
-/// A process in a cluster.
+/// Returns the resource of a process in a cluster.
 pub fn resource() -> Resource {
     Resource {
         attributes: vec![
@@ -74,7 +74,7 @@ pub fn resource() -> Resource {
     }
 }
 
-/// The beginning of the alert of a process.
+/// Returns the notice that an alert of a process has started.
 pub fn fired(pid: u32) -> Notice {
     let alert = Alert {
         rule: rule(),
@@ -119,12 +119,12 @@ pub fn ended(pid: u32) -> Notice {
     }
 }
 
-/// The beginning of the incident of a process.
+/// Returns the notice that an incident of a process has started.
 pub fn began(pid: u32) -> IncidentNotice {
     changes(pid).remove(0)
 }
 
-/// Its end.
+/// Returns the notice that an incident of a process has ended.
 pub fn over(pid: u32) -> IncidentNotice {
     changes(pid).remove(1)
 }
@@ -132,7 +132,7 @@ pub fn over(pid: u32) -> IncidentNotice {
 fn changes(pid: u32) -> Vec<IncidentNotice> {
     let (fired, rules) = (fired(pid), rules(RULES));
     let mut incidents = Incidents::default();
-    let held = Holding {
+    let held = HoldingRule {
         alert: Arc::clone(fired.transition.alert()),
         firing: true,
     };
@@ -144,7 +144,7 @@ fn changes(pid: u32) -> Vec<IncidentNotice> {
         process: Arc::clone(&fired.process),
         change,
         span: fired.span,
-        share: Share {
+        share: QuotaOwner {
             tenant: "user 1000".into(),
             service: "checkout".into(),
         },

@@ -18,17 +18,17 @@ pub fn command() -> Command {
     Command::new(path())
 }
 
-/// Runs the program to its end without input.
+/// Runs the program without input, and waits until it exits.
 pub fn gcwatch(args: impl IntoIterator<Item = impl AsRef<OsStr>>) -> Output {
     command().args(args).stdin(Stdio::null()).output().unwrap()
 }
 
-/// Like [`gcwatch()`], with input. The program may read only a part of the input.
+/// Like [`gcwatch()`], with input. The program can exit before it has read the whole input.
 pub fn with_input(args: impl IntoIterator<Item = impl AsRef<OsStr>>, input: &[u8]) -> Output {
     fed(command().args(args), input)
 }
 
-/// Runs a command with input, and returns its output. The command may read only a part of the input.
+/// Runs a command with input, and returns its output. The command can exit before it has read the whole input.
 pub fn fed(command: &mut Command, input: &[u8]) -> Output {
     command
         .stdin(Stdio::piped())
@@ -67,6 +67,6 @@ pub fn records_of(output: &Output) -> Vec<Value> {
     text.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
 }
 
-pub fn of_kind<'r>(records: &'r [Value], kind: &str) -> Vec<&'r Value> {
+pub fn select_kind<'r>(records: &'r [Value], kind: &str) -> Vec<&'r Value> {
     records.iter().filter(|record| record["kind"] == kind).collect()
 }

@@ -1,6 +1,6 @@
 //! A scripted OTLP receiver on a loopback port: gRPC, HTTP/protobuf and HTTP/JSON on one socket, with or without TLS.
-//! It records every request and answers as its script defines, including answers that real receivers do not give on
-//! demand.
+//! The receiver records every request and answers as its script defines, including answers that real receivers do not
+//! give on demand.
 
 use std::collections::{HashMap, VecDeque};
 use std::convert::Infallible;
@@ -65,18 +65,18 @@ pub enum Reply {
     Deaf,
     /// Read a part of the body, then drop the connection.
     Reset,
-    /// Accept by status, then break off the body of the answer.
+    /// Answer with a success status, then break off the body of the answer.
     BrokenAnswer,
-    /// Accept by status, then send the body of the answer byte by byte without end.
+    /// Answer with a success status, then send the body of the answer byte by byte without end.
     Trickle,
-    /// Accept by status, then send a body of this number of bytes that is not OTLP.
+    /// Answer with a success status and a body that is not OTLP and has this number of bytes.
     LongAnswer(usize),
     /// Accept after a call of [`Receiver::release`].
     Held,
 }
 
 impl Reply {
-    /// Creates a gRPC answer "not now", with or without RetryInfo.
+    /// Creates a gRPC answer with the status `UNAVAILABLE`, with or without RetryInfo.
     pub fn unavailable(retry_after: Option<Duration>) -> Self {
         Self::grpc(Code::Unavailable, "not now", retry_after)
     }
@@ -171,14 +171,15 @@ struct State {
     scripts: Mutex<HashMap<String, VecDeque<Reply>>>,
     /// Reply after the end of the script.
     then: Mutex<Reply>,
-    /// Maximum size of a request; larger requests are refused regardless of the script.
+    /// Maximum size of a decompressed request, in bytes; `None` if unlimited. A refusal replaces the reply of the
+    /// script.
     limit: Mutex<Option<usize>>,
     requests: mpsc::UnboundedSender<Recorded>,
     connections: AtomicUsize,
     released: Notify,
 }
 
-/// The receiver. It ends when it is dropped.
+/// A scripted receiver, which stops when this value is dropped.
 #[derive(Debug)]
 pub struct Receiver {
     pub address: SocketAddr,
@@ -205,7 +206,7 @@ impl Receiver {
         Self::listen("127.0.0.1:0".parse().unwrap(), Some(config)).await
     }
 
-    /// Starts a receiver at this address, where another receiver may have listened before.
+    /// Starts a receiver at this address, where another receiver can have listened before.
     pub async fn listen(address: SocketAddr, tls: Option<rustls::ServerConfig>) -> Self {
         let listener = TcpListener::bind(address).await.unwrap();
         let address = listener.local_addr().unwrap();
@@ -225,7 +226,7 @@ impl Receiver {
         });
         let accepting = Arc::clone(&state);
         let task = tokio::spawn(async move {
-            // The set is dropped with the task, so that no connection outlives the receiver.
+            // The task owns the set of connections, so that no connection outlives the receiver.
             let mut connections = tokio::task::JoinSet::new();
             while let Ok((stream, _)) = listener.accept().await {
                 let state = Arc::clone(&accepting);
@@ -249,7 +250,7 @@ impl Receiver {
         }
     }
 
-    /// Returns its gRPC endpoint; with TLS, the endpoint has the host name of the certificates.
+    /// Returns the URL of the receiver. With TLS, the host is `localhost`, the name in the certificates.
     pub fn url(&self) -> String {
         if self.secure {
             format!("https://localhost:{}", self.address.port())
@@ -279,12 +280,13 @@ impl Receiver {
         *self.state.then.lock().unwrap() = reply;
     }
 
-    /// Refuses requests of more than `bytes`, as a gRPC server or an HTTP server does.
+    /// Refuses requests with more than `bytes` decompressed bytes: with `RESOURCE_EXHAUSTED` over gRPC, with status 413
+    /// over HTTP.
     pub fn limit(&self, bytes: usize) {
         *self.state.limit.lock().unwrap() = Some(bytes);
     }
 
-    /// Accepts one request that is [`Reply::Held`].
+    /// Accepts one request that waits because of [`Reply::Held`].
     pub fn release(&self) {
         self.state.released.notify_one();
     }

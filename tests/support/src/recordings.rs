@@ -15,7 +15,7 @@ pub fn folder() -> PathBuf {
     crate::repository("tests/recordings")
 }
 
-/// Returns the names of all recordings without their extensions, sorted.
+/// Returns the names of all recordings in the folder itself, without their extensions, sorted.
 pub fn names() -> Vec<String> {
     let entries = fs::read_dir(folder()).unwrap();
     let name = |entry: fs::DirEntry| Some(entry.file_name().to_str()?.strip_suffix(".nettrace.gz")?.to_owned());
@@ -30,8 +30,8 @@ pub fn path(name: &str) -> PathBuf {
     folder().join(format!("{name}.nettrace.gz"))
 }
 
-/// Returns the paths of all recordings in these folders of `tests/recordings`, sorted. An empty name is the folder
-/// itself.
+/// Returns the paths of all recordings in these folders of `tests/recordings`, sorted. An empty name denotes
+/// `tests/recordings` itself.
 pub fn paths_in(folders: &[&str]) -> Vec<PathBuf> {
     let folders = folders.iter().map(|name| folder().join(name));
     let mut paths: Vec<PathBuf> = folders
@@ -43,8 +43,7 @@ pub fn paths_in(folders: &[&str]) -> Vec<PathBuf> {
     paths
 }
 
-/// Returns the results of a function for each path, in the order of the paths. Each core calls it for one path at a
-/// time.
+/// Calls a function for each path, with one thread per core, and returns the results in the order of the paths.
 pub fn on_all_cores<T: Send>(paths: &[PathBuf], each: impl Fn(&Path) -> T + Sync) -> Vec<T> {
     let next = AtomicUsize::new(0);
     let found: Mutex<BTreeMap<usize, T>> = Mutex::default();

@@ -3,7 +3,7 @@
 use base::run_key::RunKey;
 use base::time::TimeBase;
 use clr_gc::gc::Outcome;
-use gcwatch::pipeline::replay::{Cast, Player, Stage};
+use gcwatch::pipeline::replay::{Player, ReplayFeeds, ReplayIdentity};
 use gcwatch::pipeline::{Feed, Pipeline};
 use processes::{Identity, RunState};
 use targets::clocks;
@@ -11,7 +11,7 @@ use targets::sink::{RunSink as _, Sink as _};
 
 use crate::{notices, recordings};
 
-/// A rule that fires on the first full collection and keeps firing.
+/// A rule that fires on the first full collection and keeps firing for 1 h after the last.
 pub const FULL: &str = "\
 apiVersion: gcwatch/v1
 rules:
@@ -36,18 +36,18 @@ pub fn outcomes(recording: &str) -> Vec<Outcome> {
         .collect()
 }
 
-/// Plays the processes of a recording as a service, at the recorded times up to its end. The processes still run
-/// afterwards.
-pub fn stage(pipeline: &Pipeline, recording: &str, service: &str) -> Stage {
+/// Plays the processes of a recording under a service name, at the recorded times. The processes still run after the
+/// end of the recording.
+pub fn stage(pipeline: &Pipeline, recording: &str, service: &str) -> ReplayFeeds {
     let mut player = Player::open(&recordings::path(recording)).unwrap();
     let base = player.begin().unwrap().unwrap().unix_ns_of_offset(0).unwrap();
-    let cast = Cast {
+    let cast = ReplayIdentity {
         service: service.to_owned(),
         attributes: Vec::new(),
         base: TimeBase::at(base),
         start_time: 1,
     };
-    let mut stage = Stage::new(pipeline.clone(), cast);
+    let mut stage = ReplayFeeds::new(pipeline.clone(), cast);
     while let Some((key, outcome)) = player.next_outcome().unwrap() {
         stage.observe(key, outcome).unwrap();
     }
@@ -55,7 +55,7 @@ pub fn stage(pipeline: &Pipeline, recording: &str, service: &str) -> Stage {
     stage
 }
 
-/// Opens a run for a process in a cluster, which has been read for two minutes.
+/// Opens a run for a process in a cluster. Its time base is 2 minutes ago.
 pub fn process(pipeline: &Pipeline) -> Feed {
     let identity = Identity {
         resource: notices::resource().attributes,
@@ -67,7 +67,7 @@ pub fn process(pipeline: &Pipeline) -> Feed {
     feed
 }
 
-/// Plays all collections of a recording, which include full ones, as if the recording ended now.
+/// Plays all collections of the recording `svc8-workstation`, which include full collections.
 pub fn play(feed: &mut Feed) {
     let outcomes = outcomes("svc8-workstation").into_iter();
     outcomes

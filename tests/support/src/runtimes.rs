@@ -1,4 +1,4 @@
-//! Real .NET runtimes: where they are, and what can be started on them.
+//! Real .NET runtimes: their location, and the programs that they can run.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -6,25 +6,25 @@ use std::sync::OnceLock;
 
 use crate::harness::{Missing, Need, unless_skipped};
 
-/// How programs are started on a runtime.
+/// The way in which a runtime starts programs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Host {
-    /// `dotnet exec workload.dll`: the shared framework of 3.1.
+    /// `dotnet exec workload.dll`: the shared framework of .NET Core 3.1.
     Dotnet,
-    /// Somebody's single-file program; the workload runs as its start-up hook.
+    /// A third-party single-file program; the workload runs as its startup hook.
     StartupHook,
     /// `run workload.dll`: a self-contained host.
     Run,
-    /// NativeAOT: a program of its own with the same modes.
+    /// NativeAOT: a separate program with the same modes.
     NativeAot,
 }
 
-/// A runtime of the cache.
+/// A runtime in the cache.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Runtime {
-    /// Its folder in the cache.
+    /// Name of its folder in the cache.
     pub name: &'static str,
-    /// What `ps` shows; 3.1 has no version in its answer.
+    /// Version as shown by `ps`; .NET Core 3.1 does not report its version.
     pub version: Option<&'static str>,
     pub host: Host,
 }
@@ -33,30 +33,32 @@ const fn runtime(name: &'static str, version: Option<&'static str>, host: Host) 
     Runtime { name, version, host }
 }
 
-/// Fetched from the registries: always there.
+/// Every machine can download this runtime from package registries.
 pub const CORE_3_1: Runtime = runtime("core3.1.23", None, Host::Dotnet);
-/// Fetched from the registries: always there.
+/// Every machine can download this runtime from package registries.
 pub const NET_10: Runtime = runtime("net10.0.0", Some("10.0.0"), Host::StartupHook);
 
-/// A web service on ASP.NET Core, a program of its own. It may not be there.
+/// A web service on ASP.NET Core as a separate program, which is missing on some machines.
 pub const SERVICE: Runtime = runtime("svc10.0.14", Some("10.0.14"), Host::Run);
 
-/// ASP.NET Core, which runs a web service's assembly. They may not be there.
+/// Runtimes with ASP.NET Core, which run the assembly of a web service and are missing on some machines.
 pub const ASP: [Runtime; 4] = [
     runtime("asp8.0.33", Some("8.0.33"), Host::Run),
     runtime("asp10.0.14", Some("10.0.14"), Host::Run),
-    // With the assembly of the package DiagnosticSource 11.
+    // This runtime has the assembly of the package DiagnosticSource 11.
     runtime("asp10.0.14-diagnosticsource11", Some("10.0.14"), Host::Run),
     runtime("asp11.0.0", Some("11.0.0"), Host::Run),
 ];
 
-/// Programs that know the right answer, and the assemblies that they need: no runtime. They may not be there.
+/// Programs with known results, and the assemblies that they need. This entry is not a runtime, and is missing on some
+/// machines.
 pub const KNOWN: Runtime = runtime("known", None, Host::Run);
 
-/// The runtimes that `tests/runtimes/fetch` gets everywhere.
+/// The runtimes that `tests/runtimes/fetch` downloads on every machine.
 pub const FETCHED: [Runtime; 2] = [CORE_3_1, NET_10];
 
-/// All that tests know. Those after the first two come from a folder of packs and may not be there.
+/// All runtimes that run the workload, except [`MUSL`]. All except the first two come from a folder of packs and are
+/// missing on some machines.
 pub const ALL: [Runtime; 13] = [
     CORE_3_1,
     NET_10,
@@ -73,8 +75,8 @@ pub const ALL: [Runtime; 13] = [
     runtime("aotserver11.0.0", Some("11.0.0"), Host::NativeAot),
 ];
 
-/// For musl, the C library of Alpine, in a root of its own. The first comes from the registries, where Debian's package
-/// of musl can be had; the other from a folder of packs.
+/// Runtimes for musl, the C library of Alpine, which run in a separate root. The first runtime is downloaded from the
+/// registries if Debian's package of musl is available. The second runtime comes from a folder of packs.
 pub const MUSL: [Runtime; 2] = [
     runtime("net10.0.0-musl", Some("10.0.0"), Host::StartupHook),
     runtime("musl8.0.34", Some("8.0.34"), Host::Run),
@@ -83,7 +85,7 @@ pub const MUSL: [Runtime; 2] = [
 /// The loader and the libraries that a runtime for musl needs in `/lib`.
 pub const MUSL_LIBRARIES: Runtime = runtime("musl-x64", None, Host::Run);
 
-/// The cache, filled once per test run.
+/// Returns the folder of the cached runtimes. The first call in a process fills the cache.
 fn cache() -> &'static Path {
     static CACHE: OnceLock<PathBuf> = OnceLock::new();
     CACHE.get_or_init(|| {
@@ -91,7 +93,7 @@ fn cache() -> &'static Path {
         let output = Command::new(&script)
             .output()
             .unwrap_or_else(|error| panic!("{}: {error}", script.display()));
-        // What cannot be had fails the tests that need it, or has them ignored.
+        // Ignore the exit status: a missing runtime affects only the tests that need it, which fail or are ignored.
         PathBuf::from(String::from_utf8(output.stdout).unwrap().trim())
     })
 }
@@ -101,12 +103,13 @@ impl Runtime {
         cache().join(self.name)
     }
 
-    /// In the cache.
+    /// Returns whether the runtime is in the cache and `GCWATCH_SKIP_LIVE` does not skip it.
     pub fn is_there(self) -> bool {
         !crate::is_skipped(self.name) && self.folder().join(".complete").exists()
     }
 
-    /// Before 5: knobs have another prefix, and there is no ProcessInfo.
+    /// Returns whether the runtime is .NET Core 3.1, whose settings have another prefix and which has no ProcessInfo
+    /// command.
     pub fn is_core_3(self) -> bool {
         self.name.contains("3.1")
     }
@@ -115,24 +118,24 @@ impl Runtime {
         self.host == Host::NativeAot
     }
 
-    /// Built for musl: it runs in a root of its own.
+    /// Returns whether the runtime is built for musl, and therefore runs in a separate root.
     pub fn is_musl(self) -> bool {
         MUSL.contains(&self)
     }
 
-    /// Fetched from the registries, so that its tests fail without it.
+    /// Returns whether every machine can download the runtime, so that its tests fail without it.
     pub fn is_always_there(self) -> bool {
         FETCHED.contains(&self)
     }
 
-    /// What a test on it needs.
+    /// Returns the requirements of a test on the runtime.
     pub fn need(self) -> Need {
         unless_skipped(self.name)?;
         if self.is_musl() {
             MUSL_LIBRARIES.need()?;
             if !rustix::process::geteuid().is_root() {
                 return Err(Missing::Ignored(
-                    "it needs root: it runs in a root of its own".to_owned(),
+                    "this runtime needs root, because it runs in a separate root".to_owned(),
                 ));
             }
         }
@@ -141,19 +144,19 @@ impl Runtime {
         }
         Err(if self.is_always_there() {
             Missing::Failed(format!(
-                "no {}: tests/runtimes/fetch says why it did not get it; GCWATCH_SKIP_LIVE={} leaves its tests out",
+                "no {}: tests/runtimes/fetch reports why the download failed; GCWATCH_SKIP_LIVE={} skips its tests",
                 self.name, self.name
             ))
         } else {
             Missing::Ignored(format!(
-                "no {}: no folder of packs (GCWATCH_RUNTIMES) has it, and tests/runtimes/fetch did not get it",
+                "no {}: no folder of packs (GCWATCH_RUNTIMES) has it, and tests/runtimes/fetch does not download it",
                 self.name
             ))
         })
     }
 }
 
-/// What a test on all of these needs.
+/// Returns the requirements of a test on all of these runtimes.
 pub fn need(runtimes: &'static [Runtime]) -> impl Fn() -> Need + Copy + Send {
     || runtimes.iter().try_for_each(|runtime| runtime.need())
 }

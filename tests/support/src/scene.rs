@@ -41,7 +41,7 @@ impl Scene {
         self.marked(Start::new(runtime, mode))
     }
 
-    /// Returns `gcwatch run` for the processes of the scene, with additional configuration.
+    /// Returns the command `gcwatch run` for the processes of the scene, with additional configuration.
     pub fn command(&self, more: &str) -> Command {
         self.command_at(ANY, more)
     }
@@ -60,19 +60,20 @@ impl Scene {
         Daemon::start(command).in_folder(self.0)
     }
 
-    /// Returns the configuration of a state directory.
+    /// Returns the section `state` with a directory in the scene's folder.
     pub fn state(&self) -> String {
         format!("state: {{directory: {}}}\n", self.path("state"))
     }
 
-    /// Returns the configuration of one rule, with or without the shipped rules.
+    /// Writes a file with one rule, and returns the section `rules` that loads the file, with or without the shipped
+    /// rules.
     pub fn rule(&self, shipped: bool, rule: &str) -> String {
         let file = self.path("rules.yaml");
         std::fs::write(&file, format!("apiVersion: gcwatch/v1\nrules:\n  - {{{rule}}}\n")).unwrap();
         format!("rules: {{shipped: {shipped}, files: [{file}]}}\n")
     }
 
-    /// Like [`rule`](Self::rule), for a rule that holds from the first collection, with additional keys.
+    /// Like [`rule`](Self::rule), for a rule with additional keys that holds from the first collection.
     pub fn any(&self, shipped: bool, keys: &str) -> String {
         let any = "id: test.any, title: Any, on: gc, when: gc.number > 0, summary: A collection, \
                    description: A collection., remedy: None., source: none, keep_firing_for: 10m";

@@ -13,11 +13,11 @@ use rustix::process::{Pid, Signal, kill_process};
 use crate::daemon::MARK;
 use crate::runtimes::{KNOWN, Runtime, SERVICE};
 use crate::scene::Scene;
-use crate::target::{PATIENCE, Running, await_listening, service_port};
+use crate::target::{RunningProcess, TIMEOUT, await_listening, service_port};
 
 /// A listening service with its own scene.
 pub struct Service {
-    process: Running,
+    process: RunningProcess,
     pub pid: u32,
     pub address: String,
     pub scene: Scene,
@@ -55,7 +55,7 @@ impl Service {
             .spawn()
             .unwrap();
         let mut said = BufReader::new(process.stdout.take().unwrap()).lines();
-        let mut process = Running(process);
+        let mut process = RunningProcess(process);
         let is_ready = said.any(|line| line.unwrap().starts_with("ready"));
         assert!(is_ready, "the service starts");
         std::thread::spawn(move || said.for_each(drop));
@@ -89,16 +89,16 @@ fn ask(address: &str, path: &str, header: Option<(&str, &str)>) -> (String, Stri
     let header = header
         .map(|(name, value)| format!("{name}: {value}\r\n"))
         .unwrap_or_default();
-    // A busy service may refuse a connection.
+    // A busy service can refuse a connection.
     let since = Instant::now();
     let mut stream = loop {
         match TcpStream::connect(address) {
             Ok(stream) => break stream,
-            Err(error) => assert!(since.elapsed() < PATIENCE, "{address}: {error}"),
+            Err(error) => assert!(since.elapsed() < TIMEOUT, "{address}: {error}"),
         }
         std::thread::yield_now();
     };
-    stream.set_read_timeout(Some(PATIENCE)).unwrap();
+    stream.set_read_timeout(Some(TIMEOUT)).unwrap();
     write!(
         stream,
         "GET {path} HTTP/1.1\r\nHost: {address}\r\n{header}Connection: close\r\n\r\n"
@@ -149,7 +149,7 @@ impl Clients {
     }
 }
 
-/// Returns the paths rotated so that they start with another one.
+/// Returns the paths, rotated so that the path at the index `first` comes first.
 pub fn from(paths: &[&'static str], first: usize) -> Vec<&'static str> {
     let (before, after) = paths.split_at(first);
     [after, before].concat()

@@ -7,19 +7,19 @@ use std::time::Duration;
 
 use base::run_key::RunKey;
 use base::time::TimeBase;
-use clr_gc::gc::{Collection, Open, Outcome};
+use clr_gc::gc::{Collection, OpenOperations, Outcome};
 use opentelemetry_proto::tonic::common::v1::KeyValue;
 use opentelemetry_proto::tonic::common::v1::any_value::Value;
 use processes::{Identity, RunState, StreamProgress};
 use targets::options::TargetOptions;
-use targets::sink::Full;
+use targets::sink::TargetLimitError;
 use targets::sink::{RunSink, Sink};
-use targets::{Readers, Unfinished, supervise};
+use targets::{Readers, UnfinishedSessions, supervise};
 use tokio::sync::{oneshot, watch};
 use tokio::task::JoinHandle;
 
 /// Timeout for expected events; only a hanging test waits this long.
-const PATIENCE: Duration = Duration::from_secs(60);
+const TIMEOUT: Duration = Duration::from_secs(60);
 
 /// The reports about one run.
 #[derive(Debug, Clone, Default)]
@@ -33,7 +33,7 @@ pub struct Run {
     pub collections: Vec<Collection>,
     pub progress: StreamProgress,
     /// Open stops and collections according to the last report.
-    pub open: Open,
+    pub open: OpenOperations,
     /// Whether the end of the run was reported.
     pub ended: bool,
 }
@@ -67,11 +67,11 @@ impl Log {
         }
     }
 
-    fn of(&self, key: RunKey, change: impl FnOnce(&mut Run)) {
+    fn update(&self, key: RunKey, change: impl FnOnce(&mut Run)) {
         self.runs.send_modify(|runs| change(runs.entry(key).or_default()));
     }
 
-    /// Returns the newest run of a pid.
+    /// Returns the newest run of a pid, or `None` if no run was reported.
     pub fn run(&self, pid: u32) -> Option<Run> {
         let runs = self.runs.borrow();
         runs.iter()
@@ -80,7 +80,7 @@ impl Log {
             .map(|(_, run)| run.clone())
     }
 
-    /// Returns whether the reports of a pid satisfy `fits` within `time`.
+    /// Returns whether the newest run of a pid satisfies `fits` within `time`.
     pub async fn within(&self, time: Duration, pid: u32, fits: impl Fn(&Run) -> bool) -> bool {
         let mut runs = self.runs.subscribe();
         let of_pid = |runs: &BTreeMap<RunKey, Run>| {
@@ -90,9 +90,9 @@ impl Log {
         tokio::time::timeout(time, runs.wait_for(of_pid)).await.is_ok()
     }
 
-    /// Waits until the reports of a pid satisfy `fits`.
+    /// Waits until the newest run of a pid satisfies `fits`, and returns the run.
     pub async fn until(&self, pid: u32, what: &str, fits: impl Fn(&Run) -> bool) -> Run {
-        let waited = self.within(PATIENCE, pid, fits).await;
+        let waited = self.within(TIMEOUT, pid, fits).await;
         let run = self.run(pid);
         let states = run.as_ref().map(|run| &run.states);
         assert!(waited, "process {pid}, {what}: {states:#?}");
@@ -110,9 +110,9 @@ pub struct LogOfRun {
 impl Sink for Log {
     type Run = LogOfRun;
 
-    fn open(&self, identity: Identity) -> Result<LogOfRun, Full> {
+    fn open(&self, identity: Identity) -> Result<LogOfRun, TargetLimitError> {
         let key = identity.key;
-        self.of(key, |run| {
+        self.update(key, |run| {
             run.opened += 1;
             run.attributes.extend(shown(&identity.resource));
             run.identity = Some(identity);
@@ -121,43 +121,44 @@ impl Sink for Log {
     }
 
     fn note(&self, identity: &Identity, state: RunState) {
-        self.of(identity.key, |run| run.enter(state));
+        self.update(identity.key, |run| run.enter(state));
     }
 
     fn forget(&self, key: RunKey) {
-        self.of(key, |run| run.ended = true);
+        self.update(key, |run| run.ended = true);
     }
 }
 
 impl RunSink for LogOfRun {
     fn state(&mut self, state: RunState) {
-        self.log.of(self.key, |run| run.enter(state));
+        self.log.update(self.key, |run| run.enter(state));
     }
 
     fn learned(&mut self, _runtime: Option<String>, attributes: Vec<KeyValue>) {
-        self.log.of(self.key, |run| run.attributes.extend(shown(&attributes)));
+        self.log
+            .update(self.key, |run| run.attributes.extend(shown(&attributes)));
     }
 
     fn time_base(&mut self, base: TimeBase) {
-        self.log.of(self.key, |run| run.bases.push(base));
+        self.log.update(self.key, |run| run.bases.push(base));
     }
 
     fn observe(&mut self, outcome: Outcome) {
         if let Outcome::Collection(collection) = outcome {
-            self.log.of(self.key, |run| run.collections.push(*collection));
+            self.log.update(self.key, |run| run.collections.push(*collection));
         }
     }
 
     fn progress(&mut self, progress: StreamProgress) {
-        self.log.of(self.key, |run| run.progress = progress);
+        self.log.update(self.key, |run| run.progress = progress);
     }
 
-    fn open(&mut self, open: Open) {
-        self.log.of(self.key, |run| run.open = open);
+    fn open(&mut self, open: OpenOperations) {
+        self.log.update(self.key, |run| run.open = open);
     }
 
     fn end(self) {
-        self.log.of(self.key, |run| run.ended = true);
+        self.log.update(self.key, |run| run.ended = true);
     }
 }
 
@@ -174,15 +175,15 @@ fn shown(attributes: &[KeyValue]) -> BTreeMap<String, String> {
         .collect()
 }
 
-/// A running supervisor for processes with the mark of this test.
-pub struct Supervised {
+/// A running supervisor with the options of a test, and the log of its reports.
+pub struct TestSupervisor {
     pub log: Log,
     pub options: watch::Sender<Arc<TargetOptions>>,
     stop: oneshot::Sender<()>,
-    task: JoinHandle<Unfinished>,
+    task: JoinHandle<UnfinishedSessions>,
 }
 
-impl Deref for Supervised {
+impl Deref for TestSupervisor {
     type Target = Log;
 
     fn deref(&self) -> &Log {
@@ -190,7 +191,7 @@ impl Deref for Supervised {
     }
 }
 
-impl Supervised {
+impl TestSupervisor {
     pub fn start(options: TargetOptions) -> Self {
         let log = Log::new();
         let (sender, options) = watch::channel(Arc::new(options));
@@ -207,9 +208,9 @@ impl Supervised {
         }
     }
 
-    /// Stops the supervisor and returns its unfinished work.
-    pub async fn stop(self) -> Unfinished {
+    /// Stops the supervisor and returns its unfinished sessions.
+    pub async fn stop(self) -> UnfinishedSessions {
         self.stop.send(()).unwrap();
-        tokio::time::timeout(PATIENCE, self.task).await.unwrap().unwrap()
+        tokio::time::timeout(TIMEOUT, self.task).await.unwrap().unwrap()
     }
 }

@@ -1,4 +1,4 @@
-//! A .NET process that a test starts, asks and stops.
+//! A .NET process that a test starts, queries and stops.
 
 use std::io::{BufRead, BufReader, Write as _};
 use std::net::{TcpListener, TcpStream};
@@ -13,18 +13,19 @@ use tempfile::TempDir;
 use crate::daemon::await_end;
 use crate::runtimes::{Host, MUSL_LIBRARIES, Runtime};
 
-/// How long a process may take to start, to answer or to end. Only a hang takes as long.
-pub const PATIENCE: Duration = Duration::from_secs(60);
+/// Timeout for a process to start, to answer or to exit. Only a hanging process takes this long.
+pub const TIMEOUT: Duration = Duration::from_secs(60);
 
-/// A port of loopback for a service that binds it later.
+/// Returns a loopback port for a service that binds it later.
 ///
-/// It lies below the ports that the kernel gives to outgoing connections and to listeners of port 0
-/// (`net.ipv4.ip_local_port_range`): one of those can be taken between this call and the service's own `bind`.
+/// The port is below the range that the kernel uses for outgoing connections and for listeners on port 0
+/// (`net.ipv4.ip_local_port_range`). A port in that range could be taken between this call and the service's own
+/// `bind`.
 pub fn service_port() -> u16 {
     static NEXT: AtomicU16 = AtomicU16::new(0);
     let range = std::fs::read_to_string("/proc/sys/net/ipv4/ip_local_port_range").unwrap();
     let first: u16 = range.split_whitespace().next().unwrap().parse().unwrap();
-    // Another test program may run beside this one.
+    // Test programs that run at the same time start at different ports.
     let own = u16::try_from(std::process::id() % 97).unwrap() * 64;
     loop {
         let place = own.wrapping_add(NEXT.fetch_add(1, Ordering::Relaxed)) % (first - 1024);
@@ -35,9 +36,9 @@ pub fn service_port() -> u16 {
     }
 }
 
-/// Waits until a service accepts connections at `port`; one that ends before fails the test.
+/// Waits until a service accepts connections at `port`. Panics if the service exits first.
 pub fn await_listening(service: &mut Child, port: u16) {
-    let until = Instant::now() + PATIENCE;
+    let until = Instant::now() + TIMEOUT;
     while TcpStream::connect(("127.0.0.1", port)).is_err() {
         let ended = service.try_wait().unwrap();
         assert!(ended.is_none(), "the service ended before it listened: {ended:?}");
@@ -46,18 +47,19 @@ pub fn await_listening(service: &mut Child, port: u16) {
     }
 }
 
-/// `tick TIMESTAMP gen0 gen1 gen2 total_pause_us` as the process prints it.
+/// A line `tick TIMESTAMP gen0 gen1 gen2 total_pause_us` as printed by the process.
 #[derive(Debug, Clone, Copy)]
 pub struct Tick {
-    /// Nanoseconds of the clock of the stream's events.
+    /// Time on the clock of the stream's events, in nanoseconds.
     pub at: i64,
-    /// GC.CollectionCount(n): a generation 2 collection counts in all three.
+    /// GC.CollectionCount(n) for generations 0 to 2. A collection of generation 2 counts in all three values.
     pub counts: [i64; 3],
-    /// GC.GetTotalPauseDuration, microseconds.
+    /// GC.GetTotalPauseDuration, in microseconds; `None` if the runtime does not provide the duration.
     pub pause_us: Option<i64>,
 }
 
-/// A running workload. It ends with its standard input, so that none outlives its test.
+/// A running workload, which is killed when this value is dropped. Most workloads also exit when their standard input
+/// ends, so that they do not outlive an aborted test.
 #[derive(Debug)]
 pub struct Target {
     child: Child,
@@ -65,35 +67,38 @@ pub struct Target {
     lines: Receiver<String>,
     tmp: TempDir,
     ticks: Vec<Tick>,
-    /// The NativeAOT programs do not read their standard input.
+    /// Whether the workload exits when its standard input ends. NativeAOT programs and the programs of
+    /// `tests/workload/known` do not exit.
     ends_with_stdin: bool,
 }
 
-/// A process that ends with its test.
+/// A process that is killed at the end of its test.
 #[derive(Debug)]
-pub struct Running(pub Child);
+pub struct RunningProcess(pub Child);
 
-impl Drop for Running {
+impl Drop for RunningProcess {
     fn drop(&mut self) {
         let _gone = self.0.kill();
         let _reaped = self.0.wait();
     }
 }
 
-/// How a process is started.
+/// The parameters of a process start.
 #[derive(Debug, Clone)]
 pub struct Start {
     pub runtime: Runtime,
     pub mode: &'static str,
-    /// GC knobs without prefix: `("gcServer", "1")`, numbers in hex with `0x`.
+    /// Names without prefix and values of collector settings, for example `("gcServer", "1")`. Numbers are hexadecimal,
+    /// with `0x`.
     pub knobs: Vec<(&'static str, &'static str)>,
-    /// Further environment.
+    /// Additional environment variables.
     pub env: Vec<(String, String)>,
     pub seconds: u32,
-    /// In a mount namespace of its own, in which the folder of its socket is a file system that nobody else sees; needs
-    /// root.
+    /// Whether the process runs in its own mount namespace, in which the folder of its socket is a private file system.
+    /// This needs root.
     pub own_folder: bool,
-    /// A program of `tests/workload/known` in place of the workload, and its arguments: for [`Host::Run`].
+    /// A program of `tests/workload/known` that replaces the workload, and its arguments; only for [`Host::Run`].
+    /// `None` for the workload.
     pub program: Option<(&'static str, Vec<String>)>,
 }
 
@@ -120,20 +125,20 @@ impl Start {
         self
     }
 
-    /// A program of `tests/workload/known`, which prints `ready` when it is.
+    /// Returns a start of a program of `tests/workload/known`, which prints `ready` once it is ready.
     pub fn known(runtime: Runtime, program: &'static str, arguments: &[&str]) -> Self {
         let mut start = Self::new(runtime, "known");
         start.program = Some((program, arguments.iter().map(|&one| one.to_owned()).collect()));
         start
     }
 
-    /// With many pinned objects, a collection every 100 ms, and a line with its time and its pause in microseconds of
-    /// each; on .NET 8 and later.
+    /// Returns a start of a program with many pinned objects. The program collects every 100 ms, prints the time and
+    /// the pause of each collection in microseconds, and needs .NET 8 or later.
     pub fn pins(runtime: Runtime, objects: u32) -> Self {
         Self::known(runtime, "pins.dll", &["300", &objects.to_string()])
     }
 
-    /// Starts it without waiting for anything.
+    /// Starts the process, and does not wait until it works.
     pub fn spawn(&self) -> Target {
         let tmp = tempfile::Builder::new().prefix("gcw").tempdir().unwrap();
         let mut command = self.command(&tmp);
@@ -157,7 +162,7 @@ impl Start {
             } else {
                 "DOTNET_"
             };
-            // NativeAOT reads hexadecimal numbers without 0x and ignores others silently.
+            // NativeAOT reads hexadecimal numbers without 0x and silently ignores others.
             let value = if self.runtime.is_native_aot() {
                 value.trim_start_matches("0x")
             } else {
@@ -222,10 +227,10 @@ impl Start {
         }
     }
 
-    /// Starts it and waits until it works.
+    /// Starts the process and waits until it works.
     pub fn start(&self) -> Target {
         let mut target = self.spawn();
-        // NativeAOT prints nothing of its own; its socket is there before its program runs.
+        // A NativeAOT runtime does not print `ready`; its socket exists before the program runs.
         if !self.runtime.is_native_aot() {
             target.await_line(&format!("{} {}", self.runtime.name, self.mode), |line| {
                 line.split(' ').next() == Some("ready")
@@ -238,7 +243,8 @@ impl Start {
     }
 }
 
-/// The same in a mount namespace of its own, with the same pid in the end.
+/// Returns a command that runs `command` in its own mount namespace. The program of `command` runs with the pid of the
+/// child, because `unshare` and `sh` use `exec`.
 fn in_own_folder(command: &Command) -> Command {
     let mut inside = Command::new("unshare");
     inside
@@ -255,8 +261,8 @@ fn in_own_folder(command: &Command) -> Command {
     inside
 }
 
-/// The same in a root that has musl as its C library, with the same pid in the end. Runtime, programs and the folder
-/// for temporary files are where they are on the host.
+/// Returns a command that runs `command` in a root with musl as the C library. The program of `command` runs with the
+/// pid of the child. The runtime, programs and the folder for temporary files have the same paths as on the host.
 fn in_musl_root(command: &Command, runtime: Runtime) -> Command {
     const SCRIPT: &str = "set -e
         seen() { mkdir -p \"/mnt$1\"; mount --rbind \"$1\" \"/mnt$1\"; }
@@ -285,12 +291,12 @@ impl Target {
         self.child.id()
     }
 
-    /// The folder of its socket.
+    /// Returns the folder of the socket.
     pub fn tmp(&self) -> &Path {
         self.tmp.path()
     }
 
-    /// Its diagnostics socket.
+    /// Returns the path of the diagnostics socket, or `None` if the process has no socket yet.
     pub fn socket(&self) -> Option<PathBuf> {
         let prefix = format!("dotnet-diagnostic-{}-", self.pid());
         let entries = std::fs::read_dir(self.tmp.path()).ok()?;
@@ -304,26 +310,26 @@ impl Target {
     pub fn await_socket(&mut self) {
         let since = Instant::now();
         while self.socket().is_none() {
-            assert!(since.elapsed() < PATIENCE, "process {} opens no socket", self.pid());
+            assert!(since.elapsed() < TIMEOUT, "process {} opens a socket", self.pid());
             assert!(
                 self.child.try_wait().unwrap().is_none(),
-                "process {} ended before it had a socket",
+                "process {} runs until it has a socket",
                 self.pid()
             );
             std::thread::yield_now();
         }
     }
 
-    /// Steers it by a line on its standard input.
+    /// Sends a command to the process as a line on its standard input.
     pub fn write_line(&mut self, line: &str) {
         let stdin = self.stdin.as_mut().unwrap();
         writeln!(stdin, "{line}").unwrap();
         stdin.flush().unwrap();
     }
 
-    /// Reads what it prints until a line fits.
+    /// Reads the output until a line fits.
     pub fn await_line(&mut self, what: &str, fits: impl Fn(&str) -> bool) -> String {
-        let until = Instant::now() + PATIENCE;
+        let until = Instant::now() + TIMEOUT;
         loop {
             match self.lines.recv_timeout(until.saturating_duration_since(Instant::now())) {
                 Ok(line) => {
@@ -332,13 +338,13 @@ impl Target {
                         return line;
                     }
                 }
-                Err(RecvTimeoutError::Timeout) => panic!("{what}: nothing for {PATIENCE:?}"),
-                Err(RecvTimeoutError::Disconnected) => panic!("{what}: it ended: {:?}", self.child.wait()),
+                Err(RecvTimeoutError::Timeout) => panic!("{what}: no line within {TIMEOUT:?}"),
+                Err(RecvTimeoutError::Disconnected) => panic!("{what}: the process exited: {:?}", self.child.wait()),
             }
         }
     }
 
-    /// Reads what it has printed, and waits for `n` further ticks: the process works on.
+    /// Reads the output so far, and waits for `n` further ticks, which show that the process still works.
     pub fn await_ticks(&mut self, n: usize) {
         while let Ok(line) = self.lines.try_recv() {
             self.take(&line);
@@ -348,7 +354,7 @@ impl Target {
         }
     }
 
-    /// The next lines that it prints from now on.
+    /// Returns the next `n` lines that the process prints after this call.
     pub fn lines_from_now(&mut self, n: usize) -> Vec<String> {
         while let Ok(line) = self.lines.try_recv() {
             self.take(&line);
@@ -356,8 +362,8 @@ impl Target {
         (0..n).map(|_| self.await_line("a line", |_| true)).collect()
     }
 
-    /// The shortest of the next pauses, in microseconds, by the account of a program with pinned objects. Other programs
-    /// that have the CPU make pauses longer; a session that costs makes all of them longer.
+    /// Returns the shortest of the next `of` pauses in microseconds, as printed by a program with pinned objects. Other
+    /// programs that use the CPU can make single pauses longer; a costly session makes all pauses longer.
     pub fn shortest_pause(&mut self, of: usize) -> u64 {
         let lines = self.lines_from_now(of);
         let pause = |line: &String| line.split(' ').nth(1).unwrap().parse::<u64>().unwrap();
@@ -381,18 +387,18 @@ impl Target {
         }
     }
 
-    /// All ticks that were read.
+    /// Returns all ticks read so far.
     pub fn ticks(&self) -> &[Tick] {
         &self.ticks
     }
 
-    /// Sends a signal to this process alone.
+    /// Sends a signal to this process only.
     pub fn signal(&self, signal: rustix::process::Signal) {
         let pid = rustix::process::Pid::from_child(&self.child);
         rustix::process::kill_process(pid, signal).unwrap();
     }
 
-    /// Stops all its threads, and waits until they stand: one can still answer for a moment.
+    /// Suspends all threads and waits until they are suspended, because a thread can still answer for a moment.
     pub fn freeze(&self) {
         self.signal(rustix::process::Signal::STOP);
         let tasks = format!("/proc/{}/task", self.pid());
@@ -404,24 +410,25 @@ impl Target {
         };
         let since = Instant::now();
         while !std::fs::read_dir(&tasks).unwrap().filter_map(Result::ok).all(stands) {
-            assert!(since.elapsed() < PATIENCE, "process {} does not stop", self.pid());
+            assert!(since.elapsed() < TIMEOUT, "process {} does not stop", self.pid());
             std::thread::yield_now();
         }
     }
 
-    /// Waits until it has exited; `None`: it did not in time.
+    /// Waits until the process has exited. Returns its exit status, or `None` if the process does not exit in time.
     pub fn await_exit(&mut self, within: Duration) -> Option<std::process::ExitStatus> {
         await_end(&mut self.child, within)
     }
 
-    /// Lets it end by itself.
+    /// Closes the standard input of the process, and waits at most [`TIMEOUT`] for the end of its output. A process
+    /// that ignores its standard input, or does not exit in time, is killed.
     pub fn stop(mut self) {
         if !self.ends_with_stdin {
             return;
         }
         self.stdin = None;
-        // Its output ends with it.
-        let until = Instant::now() + PATIENCE;
+        // The output ends with the process.
+        let until = Instant::now() + TIMEOUT;
         let left = || until.saturating_duration_since(Instant::now());
         loop {
             match self.lines.recv_timeout(left()) {
@@ -433,7 +440,7 @@ impl Target {
         let _status = self.child.wait();
     }
 
-    /// Kills it, as the kernel does when memory is out: nothing is tidied up.
+    /// Kills the process with SIGKILL, like the kernel when memory is exhausted.
     pub fn kill(&mut self) {
         let _gone = self.child.kill();
         let _reaped = self.child.wait();

@@ -8,7 +8,7 @@ use dotnet_diagnostics::{Client, Deadlines, Endpoint, Session};
 use tokio::runtime::{Builder, Runtime};
 use tokio::time::timeout;
 
-use crate::target::{PATIENCE, Target};
+use crate::target::{TIMEOUT, Target};
 
 pub struct Tool {
     pub executor: Runtime,
@@ -16,12 +16,12 @@ pub struct Tool {
 }
 
 impl Tool {
-    pub fn of(target: &Target) -> Self {
+    pub fn for_target(target: &Target) -> Self {
         let address = SocketAddress::chosen(target.socket().unwrap());
         let endpoint = Endpoint::socket(address, Some(target.pid()));
         Self {
             executor: Builder::new_current_thread().enable_all().build().unwrap(),
-            client: Client::with_deadlines(endpoint, Deadlines::uniform(PATIENCE)),
+            client: Client::with_deadlines(endpoint, Deadlines::uniform(TIMEOUT)),
         }
     }
 
@@ -29,7 +29,7 @@ impl Tool {
         self.executor.block_on(self.client.collect_tracing(config)).unwrap()
     }
 
-    /// Reads the session for this duration.
+    /// Reads the session for this duration. Panics if the stream ends earlier.
     pub fn read(&self, session: &mut Session, lasting: Duration) {
         let mut buffer = vec![0; 1 << 20];
         let reading = async { while session.read(&mut buffer).await.unwrap() > 0 {} };
@@ -37,7 +37,7 @@ impl Tool {
         assert!(over.is_err(), "the session stays open");
     }
 
-    /// Ends the session, reads the rest of its stream, and returns the length of the rest.
+    /// Stops the session, reads the rest of its stream, and returns the length of the rest.
     pub fn end(&self, mut session: Session) -> usize {
         let mut length = 0;
         let draining = session.drain(|bytes| length += bytes.len());

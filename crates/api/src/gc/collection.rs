@@ -18,7 +18,7 @@ pub struct GcRecord<'a> {
 }
 
 impl<'a> GcRecord<'a> {
-    /// Creates the record of a collection. `start` is its GCStart as RFC 3339.
+    /// Creates the record of a collection. `start` is the time of its GCStart in RFC 3339; `None` if unknown.
     pub fn new(subject: Subject, collection: &'a Collection, start: Option<String>) -> Self {
         Self {
             subject,
@@ -81,8 +81,8 @@ impl Serialize for GcRecord<'_> {
         map.serialize_entry("committed_total", &Entries(total))?;
         map.serialize_entry("largest_heap_survived", &gc.largest_heap_survived)?;
         map.serialize_entry("throughput_cost_percent", &gc.throughput_cost_percent)?;
-        // Nanoseconds of the stops by cause, which add up to the pause. Parts of 0 are omitted. Null means unknown;
-        // that time is part of the unexplained time.
+        // Stopped time by cause in nanoseconds; the parts add up to the pause. Parts of 0 are omitted. Null means that
+        // the part is unknown; its time is included in the unexplained time.
         map.serialize_entry("account", &Entries(parts(&account)))?;
         // Causes whose part is estimated.
         let estimated = account.parts().filter(|part| part.kind == PartKind::Estimated);
@@ -94,7 +94,8 @@ impl Serialize for GcRecord<'_> {
         map.serialize_entry("account_ranges", &Entries(ranges.collect::<Vec<_>>()))?;
         map.serialize_entry("asked_by", gc.asker().id())?;
         map.serialize_entry("allocated_since_last", &gc.allocated_since_last())?;
-        // Reason why the allocation is unknown: `first`, `loss`, `missing_history`, `sweep`, `contradiction`.
+        // Reason why the allocation is unknown (null if it is known): `first`, `loss`, `missing_history`, `sweep`,
+        // `contradiction`.
         map.serialize_entry("allocated_unknown", &gc.allocated.err().map(AllocatedUnknown::name))?;
         // Whether part of the allocation is an estimate that is usually too low.
         let lower_bound = gc.allocated.is_ok_and(|allocated| allocated.at_least);
@@ -122,7 +123,7 @@ impl Serialize for GcRecord<'_> {
     }
 }
 
-/// Names and values as an object.
+/// Names and values that are serialized as an object.
 struct Entries<I>(I);
 
 impl<V: Serialize, I: Clone + IntoIterator<Item = (&'static str, V)>> Serialize for Entries<I> {
@@ -143,16 +144,16 @@ fn sizes(of: &GenerationSizes) -> [(&'static str, Option<u64>); 6] {
 }
 
 fn parts(account: &Account) -> impl Clone + Iterator<Item = (&'static str, Option<i64>)> {
-    // Causes that events do not show are omitted if unknown, as in a recording.
+    // A cause that no event shows is omitted if its part is unknown, which is always the case in a recording.
     let said = |(cause, ns): &(Cause, Option<i64>)| match cause.is_seen_in_events() {
         true => *ns != Some(0),
         false => ns.is_some(),
     };
-    let parts = Cause::ALL.into_iter().map(|cause| (cause, account.of(cause)));
+    let parts = Cause::ALL.into_iter().map(|cause| (cause, account.get(cause)));
     parts.filter(said).map(|(cause, ns)| (cause.id(), ns))
 }
 
-/// One suspension, as seen by the collection.
+/// The record of one pause: the collection's share of one suspension.
 struct PauseRecord<'a>(&'a Pause);
 
 impl Serialize for PauseRecord<'_> {

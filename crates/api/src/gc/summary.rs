@@ -1,14 +1,14 @@
 //! The record with the totals of all collections of a process, by generation and type and overall.
 
 use clr_gc::gc::{Group, OtherStops, PauseQuantiles, Totals};
-use gc_rules::account::AccountRecord;
-use gc_rules::ledger::Ledger;
+use rule_engine::account::AccountRecord;
+use rule_engine::ledger::Ledger;
 use serde::Serialize;
 use serde::ser::{SerializeMap, Serializer};
 
 use crate::gc::{Subject, type_name};
 
-/// Returns the share of the observed time, or `None` if no time was observed.
+/// Returns the share of `part_ns` in the observed time, or `None` if no time was observed.
 pub fn share(part_ns: i64, observed_ns: i64) -> Option<f64> {
     (observed_ns > 0).then(|| part_ns as f64 / observed_ns as f64)
 }
@@ -20,13 +20,14 @@ pub struct SummaryRecord<'a> {
     pub subject: Subject,
     /// Totals of the collections.
     pub totals: &'a Totals,
-    /// Stops for other reasons.
+    /// Stops for reasons other than the GC.
     pub others: &'a [OtherStops],
     /// Observed time in nanoseconds.
     pub observed_ns: i64,
-    /// Memory ledger of the heap after the newest collection.
+    /// Memory ledger of the heap after the newest collection; `None` if unknown.
     pub ledger: Option<Ledger>,
-    /// Whether the recording has any event of a collection. Otherwise all figures are unknown.
+    /// Whether the recording contains events of collections or the runtime. Without such events, the number of
+    /// collections, the pause and the stopped time are unknown.
     pub is_known: bool,
 }
 
@@ -36,7 +37,7 @@ impl Serialize for SummaryRecord<'_> {
         let stopped_share = share(totals.stopped_ns, observed_ns).filter(|_| is_known);
         let groups = totals.groups.iter().map(|group| GroupRecord { group, observed_ns });
         let others = self.others.iter().map(OtherStopsRecord::from);
-        let account = AccountRecord::of_stopped_time(&totals.stopped, Some(observed_ns));
+        let account = AccountRecord::from_stopped_time(&totals.stopped, Some(observed_ns));
         let mut map = serializer.serialize_map(None)?;
         map.serialize_entry("kind", "summary")?;
         map.serialize_entry("pid", &self.subject.pid)?;
@@ -48,7 +49,7 @@ impl Serialize for SummaryRecord<'_> {
         map.serialize_entry("pause_ns", &is_known.then(|| totals.pause_ns()))?;
         map.serialize_entry("stopped_ns", &is_known.then_some(totals.stopped_ns))?;
         map.serialize_entry("stopped_share", &stopped_share)?;
-        // Whether the length of a suspension is unknown, so that the sums and the share are lower bounds.
+        // Whether the length of at least one suspension is unknown. The sums and the share are then lower bounds.
         map.serialize_entry("lower_bounds", &totals.has_unknown_pauses())?;
         quantiles(&mut map, totals.quantiles())?;
         map.serialize_entry("suspensions", &totals.suspensions)?;
@@ -73,7 +74,7 @@ fn quantiles<M: SerializeMap>(map: &mut M, quantiles: Option<PauseQuantiles>) ->
     map.serialize_entry("max_ns", &quantiles.map(|quantiles| quantiles.max))
 }
 
-/// Pauses of one generation and type.
+/// Pauses of the collections of one generation and type.
 struct GroupRecord<'a> {
     group: &'a Group,
     observed_ns: i64,

@@ -2,12 +2,12 @@
 
 use std::collections::BTreeMap;
 
-use gc_rules::record::AlertRecord;
-use gc_rules::rule::{On, Severity, Status};
+use rule_engine::record::AlertRecord;
+use rule_engine::rule::{EvaluationTrigger, Severity, Status};
 use schemars::JsonSchema;
 use serde::Serialize;
 
-/// A firing alert.
+/// A firing alert. Unknown values are null.
 #[derive(Debug, Serialize, JsonSchema)]
 pub struct AlertView {
     /// Pid of the process on the host; 0 if the alert is for a service.
@@ -22,14 +22,15 @@ pub struct AlertView {
     pub since: Option<String>,
     /// Time at which the condition last held.
     pub last: Option<String>,
-    /// Trace id of the collection on which the alert started.
+    /// Trace id of the collection on which the alert started; null if no collection started it, or if the collection
+    /// did not become spans.
     pub trace_id: Option<String>,
     /// The alert.
     #[serde(flatten)]
     pub alert: AlertRecord,
 }
 
-/// A process or a service on which a rule fires.
+/// A process or a service on which a rule fires. An unknown time is null.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct FiringView {
     /// Pid on the host; 0 for a service.
@@ -49,17 +50,17 @@ pub struct RuleView {
     pub id: String,
     /// Title of the rule.
     pub title: String,
-    /// Group of the rule. Only the most severe rule of a group fires.
+    /// Group of the rule; null if the rule has no group. Only the most severe rule of a group fires.
     pub group: Option<String>,
     /// Severity of the rule's alerts.
     pub severity: Severity,
     /// Reliability of the rule.
     pub status: Status,
     /// Trigger for evaluating the condition.
-    pub on: On,
+    pub on: EvaluationTrigger,
     /// Whether the rule is enabled.
     pub enabled: bool,
-    /// File, line and column.
+    /// File, line and column of the rule.
     pub location: String,
     /// `ok`, or `err` if evaluations have failed.
     pub health: &'static str,
@@ -67,7 +68,7 @@ pub struct RuleView {
     pub evaluations: u64,
     /// Number of failed evaluations.
     pub failures: u64,
-    /// Most recent failure.
+    /// Reason for the most recent failure; null if no evaluation failed.
     pub last_failure: Option<String>,
     /// Number of processes in each state, or of services for a rule with `on: service`: `inactive`, `pending`,
     /// `firing`, `inhibited`, `unknown`, `not_selected`, `excepted`.
@@ -107,6 +108,6 @@ pub struct ParamView {
     pub name: String,
     /// Value of the threshold.
     pub value: String,
-    /// Other values, each with the processes that it applies to.
+    /// Other values, as pairs: the processes to which the value applies, and the value.
     pub others: Vec<(String, String)>,
 }

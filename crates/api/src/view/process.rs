@@ -1,9 +1,9 @@
 //! One process, and one of its collections.
 
-use gc_rules::account::AccountRecord;
-use gc_rules::incident::IncidentRecord;
-use gc_rules::ledger::Ledger;
-use gc_rules::rule::Role;
+use incidents::IncidentRecord;
+use rule_engine::account::AccountRecord;
+use rule_engine::ledger::Ledger;
+use rule_engine::rule::Role;
 use schemars::JsonSchema;
 use serde::Serialize;
 
@@ -18,7 +18,8 @@ pub struct ProcessRecord {
     pub revision: u64,
     /// Row of the process in the overview.
     pub process: ProcessRow,
-    /// URL template of a page with figures of the service, with `{service}`, `{from}` and others: `web.grafana_url`.
+    /// URL template of a page with figures of the service, with the placeholders `{service}`, `{from}` and others
+    /// (`web.grafana_url`); null if it is not configured.
     pub grafana_url: Option<String>,
     /// Attributes of the resource.
     pub resource: serde_json::Map<String, serde_json::Value>,
@@ -26,7 +27,8 @@ pub struct ProcessRecord {
     pub memory: MemoryRecord,
     /// History of the last 30 minutes.
     pub history: HistoryColumns,
-    /// Start of the history on disk, in Unix milliseconds: `/api/v1/processes/PID/history`; null if none is on disk.
+    /// Start of the history on disk (`/api/v1/processes/PID/history`), in Unix milliseconds; null if no history is on
+    /// disk.
     pub kept_from_ms: Option<u64>,
     /// The newest collections, at most 512, with one point each.
     pub pauses: PauseColumns,
@@ -42,7 +44,7 @@ pub struct ProcessRecord {
     pub longest: Vec<CollectionLine>,
     /// Configuration of the collector.
     pub settings: Vec<SettingRecord>,
-    /// Incidents of the process: open incidents, then closed ones.
+    /// Incidents of the process: open incidents, then closed incidents.
     pub incidents: Vec<IncidentRecord>,
     /// Notes in addition to the incidents: rules that hold and report no problem.
     pub notes: Vec<NoteRecord>,
@@ -52,7 +54,7 @@ pub struct ProcessRecord {
     /// Figures about reading the stream.
     pub stream: StreamFigures,
     /// Facts that were not observed, with the reasons.
-    pub unseen: Vec<Unseen>,
+    pub unseen: Vec<UnobservedFact>,
 }
 
 /// A note, or a cause that holds, which reports no problem.
@@ -92,10 +94,10 @@ pub struct MemoryRecord {
     pub heap_after: Option<u64>,
     /// Bytes that the heap had committed at the newest collection (.NET 8 and later).
     pub heap_committed: Option<u64>,
-    /// Maximum bytes that the heap can commit.
+    /// Maximum bytes that the heap can commit; null also if there is no limit.
     pub heap_limit: Option<u64>,
-    /// Sentence that qualifies the limit: the runtime does not see the limit of the container, or does not report its
-    /// own limit.
+    /// Sentence that qualifies the limit if the runtime does not see the limit of the container, or does not report its
+    /// own limit; null otherwise.
     pub heap_limit_note: Option<String>,
     /// Number of heaps.
     pub heap_count: Option<u32>,
@@ -136,7 +138,7 @@ pub struct TrendsRecord {
     pub age_s: Option<u64>,
 }
 
-/// Level, trend and age of one kind of memory.
+/// Level, trend and age of one kind of memory. Null if unknown.
 #[derive(Debug, Default, Serialize, JsonSchema)]
 pub struct TrendRecord {
     /// The memory in bytes.
@@ -148,7 +150,7 @@ pub struct TrendRecord {
     pub growth_per_minute: Option<i64>,
     /// Growth over the last hour in bytes per minute.
     pub growth_per_minute_1h: Option<i64>,
-    /// Seconds since that growth started; null if the memory does not grow.
+    /// Seconds since the growth started; null if the memory does not grow.
     pub growing_s: Option<u64>,
 }
 
@@ -160,13 +162,13 @@ pub struct HistoryColumns {
     pub bucket_ms: u64,
     /// Maximum age of the history.
     pub span_ms: u64,
-    /// Time of the first attach. No data exists for earlier times.
+    /// Time of the first attach, in Unix milliseconds; null if unknown. No data exists for earlier times.
     pub attached_ms: Option<u64>,
     /// Start of each interval, in Unix milliseconds.
     pub start_ms: Vec<u64>,
     /// Time for which the managed threads were suspended.
     pub stopped_ns: Vec<u64>,
-    /// Longest pause of the collections that ended in the interval.
+    /// Duration of the longest pause of the collections that ended in the interval.
     pub longest_ns: Vec<Option<u64>>,
     /// 99th percentile of the pauses, too high by at most half.
     pub p99_ns: Vec<Option<u64>>,
@@ -218,7 +220,8 @@ pub struct HeapColumns {
     pub poh: Vec<Option<u64>>,
 }
 
-/// Columns of equal length. Each entry is one collection, in the order in which they were observed.
+/// Columns of equal length. Each entry is one collection. The entries are in the order in which the collections were
+/// observed.
 #[derive(Debug, Default, Serialize, JsonSchema)]
 pub struct PauseColumns {
     /// Number of the collection.
@@ -238,7 +241,7 @@ pub struct PauseColumns {
     pub lossy: Vec<bool>,
 }
 
-/// The collections with the same reason, generation and type.
+/// The collections with the same reason, generation and type, which are null if they were not observed.
 #[derive(Debug, Serialize, JsonSchema)]
 pub struct CauseRecord {
     /// Reason for the collections; null if it was not observed.
@@ -258,11 +261,11 @@ pub struct CauseRecord {
     pub unknown_pauses: u64,
     /// Sum of the known pauses.
     pub pause_ns: u64,
-    /// Longest pause.
+    /// Duration of the longest pause; null if no pause is known.
     pub longest_ns: Option<u64>,
 }
 
-/// A collection as a line.
+/// A collection as a line. Unknown values are null.
 #[derive(Debug, Clone, Default, Serialize, JsonSchema)]
 pub struct CollectionLine {
     /// Number of the collection.
@@ -276,12 +279,12 @@ pub struct CollectionLine {
     pub gc_type: Option<String>,
     /// Reason for the collection.
     pub reason: Option<String>,
-    /// Whether a tool, not the program, requested the collection for a heap dump; null if the reason differs or the
-    /// origin is unknown.
+    /// Whether a tool, not the program, requested the collection for a heap dump; null if the collection has another
+    /// reason, or if its origin is unknown.
     pub requested_by_tool: Option<bool>,
     /// Duration for which the collection stopped the process.
     pub pause_ns: Option<i64>,
-    /// Part of the pause until all threads were suspended.
+    /// Part of the pause before all threads were suspended.
     pub suspend_ns: Option<i64>,
     /// Bytes in all generations before the collection.
     pub heap_before: Option<u64>,
@@ -296,7 +299,7 @@ pub struct CollectionLine {
 /// A configured value of the collector.
 #[derive(Debug, Serialize, JsonSchema)]
 pub struct SettingRecord {
-    /// Name of the setting, which is that of the resource attribute.
+    /// Name of the setting, which is also the name of the resource attribute.
     pub name: String,
     /// Value of the setting.
     pub value: serde_json::Value,
@@ -325,13 +328,14 @@ pub struct StreamFigures {
     pub incomplete: u64,
     /// Number of suspensions without a collection.
     pub suspensions: u64,
-    /// Number of objects whose finalizers have not run.
+    /// Number of objects whose finalizers have not run; null if unknown.
     pub finalizers_waiting: Option<u64>,
 }
 
 /// A fact that was not observed.
 #[derive(Debug, Serialize, JsonSchema)]
-pub struct Unseen {
+#[schemars(rename = "Unseen")]
+pub struct UnobservedFact {
     /// Description of the fact.
     pub what: String,
     /// Reason, and the recommended action if there is one.
@@ -353,15 +357,16 @@ pub struct CollectionRecord {
     pub gc: Option<serde_json::Value>,
     /// Trace id, hexadecimal; null if the collection did not become spans, or is no longer kept in full.
     pub trace_id: Option<String>,
-    /// URL template of a page that shows traces, with `{trace_id}`: `web.trace_url`.
+    /// URL template of a page that shows traces, with the placeholder `{trace_id}` (`web.trace_url`); null if it is not
+    /// configured.
     pub trace_url: Option<String>,
-    /// The previous collection, if it is remembered.
+    /// The previous collection; null if it is not remembered.
     pub previous: Option<Neighbour>,
-    /// The next collection, if it is remembered.
+    /// The next collection; null if it is not remembered.
     pub next: Option<Neighbour>,
 }
 
-/// A collection next to another one.
+/// A collection next to another collection. Unknown values are null.
 #[derive(Debug, Clone, Serialize, JsonSchema)]
 pub struct Neighbour {
     /// Number of the collection.
@@ -376,10 +381,10 @@ pub struct Neighbour {
 
 /// Reason why there is no record of a collection.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum NoCollection {
+pub enum CollectionLookupError {
     /// No process has this pid, or no data of it was ever read.
     NoProcess,
     /// No remembered collection of the process has this number. The values are the oldest and the newest remembered
-    /// numbers.
+    /// numbers; `None` if no collection is remembered.
     NoNumber(Option<(u64, u64)>),
 }

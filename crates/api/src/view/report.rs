@@ -1,10 +1,10 @@
-//! Recordings as a page that can be sent to others. The page has those contents of a process's page that a recording
+//! Recordings as a page that can be sent to others. The page has the contents of a process's page that a recording
 //! provides.
 
-use gc_rules::incident::IncidentRecord;
+use incidents::IncidentRecord;
 use serde::Serialize;
 
-use super::{CauseRecord, CollectionLine, HeapColumns, HistoryColumns, PauseColumns, ReportedRequests, Unseen};
+use super::{CauseRecord, CollectionLine, HeapColumns, HistoryColumns, PauseColumns, ReportedRequests, UnobservedFact};
 
 /// All contents of a page.
 #[derive(Debug, Serialize)]
@@ -15,12 +15,12 @@ pub struct ReportRecord {
     pub recordings: Vec<ReportedRecording>,
 }
 
-/// All contents of a recording.
+/// All contents of a recording. Unknown values are null.
 #[derive(Debug, Serialize)]
 pub struct ReportedRecording {
     /// File name of the recording, without its folder.
     pub file: String,
-    /// Command line of the process, if it was requested.
+    /// Command line of the process; null if it was not requested or the recording does not contain it.
     pub command_line: Option<String>,
     /// Version of the runtime.
     pub runtime: Option<String>,
@@ -30,18 +30,18 @@ pub struct ReportedRecording {
     pub observed_ns: i64,
     /// Processes of the recording; nearly always one.
     pub processes: Vec<ReportedProcess>,
-    /// Requests, if the recording contains them.
+    /// Requests; null if the recording contains no requests.
     pub requests: Option<ReportedRequests>,
     /// Facts that were not observed, with the reasons.
-    pub unseen: Vec<Unseen>,
+    pub unseen: Vec<UnobservedFact>,
 }
 
-/// A process of a recording.
+/// A process of a recording. Unknown values are null.
 #[derive(Debug, Serialize)]
 pub struct ReportedProcess {
     /// Display name: the pid, and the runtime if there are several.
     pub name: String,
-    /// Operating mode of the collector, if collections show it.
+    /// Operating mode of the collector; null if no collection shows it.
     pub collector: Option<String>,
     /// The record of `kind: "summary"`.
     pub summary: serde_json::Value,
@@ -55,13 +55,14 @@ pub struct ReportedProcess {
     pub history: HistoryColumns,
     /// The heap after each collection.
     pub heap: HeapPoints,
-    /// All collections with one point each; of a large number, the longest collection of each interval.
+    /// All collections with one point each. If there are too many collections, only the longest collection of each
+    /// interval.
     pub pauses: PauseColumns,
     /// Reasons of collections.
     pub causes: Vec<CauseRecord>,
     /// The longest collections.
     pub longest: Vec<CollectionLine>,
-    /// The records of `kind: "gc"` for the longest collections and for those that incidents name.
+    /// The records of `kind: "gc"` for the longest collections and for the collections that incidents name.
     pub full: Vec<serde_json::Value>,
     /// Incidents found by rules; null if the rules were not evaluated.
     pub incidents: Option<Vec<IncidentRecord>>,
@@ -72,7 +73,7 @@ pub struct ReportedProcess {
 
 /// Findings of rules in a process of a recording.
 #[derive(Debug, Default)]
-pub struct Found {
+pub struct RuleFindings {
     /// Incidents of the process, the most severe first.
     pub incidents: Vec<IncidentRecord>,
     /// The record of `kind: "rules_judged"`.
@@ -88,6 +89,7 @@ pub struct HeapPoints {
     pub heap: HeapColumns,
     /// Bytes that the heap had committed.
     pub committed: Vec<Option<u64>>,
-    /// Number of collections covered. If there are fewer entries, each entry is the largest of its interval.
+    /// Number of collections covered. If there are fewer entries than collections, each entry is the collection with
+    /// the largest heap in its interval.
     pub of: u64,
 }

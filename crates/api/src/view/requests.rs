@@ -18,13 +18,14 @@ pub struct ReportedRequests {
     pub hit: u64,
     /// Total time that the requests lost.
     pub lost_ns: i64,
-    /// URL template of a page that shows traces, with `{trace_id}`: `web.trace_url`.
+    /// URL template of a page that shows traces, with the placeholder `{trace_id}` (`web.trace_url`); null if it is not
+    /// configured.
     pub trace_url: Option<String>,
     /// Requests that lost the most time, in descending order.
     pub worst: Vec<ReportedRequest>,
 }
 
-/// A request that was stopped.
+/// A request that was stopped. Unknown values are null.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct ReportedRequest {
     /// Start of the request, in Unix milliseconds.
@@ -35,14 +36,14 @@ pub struct ReportedRequest {
     pub stopped_ns: i64,
     /// Trace id, hexadecimal.
     pub trace_id: Option<String>,
-    /// Start and end of each stop, in nanoseconds since the start of the request; if there are many stops, the first
-    /// ones.
+    /// Start and end of each stop, in nanoseconds since the start of the request. If there are many stops, only the
+    /// first stops are listed.
     pub stops: Vec<[i64; 2]>,
     /// Numbers of the collections that stopped the request.
     pub collections: Vec<u32>,
 }
 
-/// Accumulates finished requests: counts, and the requests that lost the most time.
+/// A sum of finished requests: counts, and the requests that lost the most time.
 #[derive(Debug, Clone)]
 pub struct RequestTally {
     record: ReportedRequests,

@@ -2,8 +2,8 @@
 
 use std::collections::BTreeMap;
 
-use gc_rules::incident::IncidentRecord;
-use gc_rules::rule::Severity;
+use incidents::IncidentRecord;
+use rule_engine::rule::Severity;
 use schemars::JsonSchema;
 use serde::Serialize;
 
@@ -14,9 +14,10 @@ pub struct OverviewRecord {
     pub at_ms: u64,
     /// Version of gcwatch.
     pub version: &'static str,
-    /// Name of this host.
+    /// Name of this host; null if unknown.
     pub host: Option<String>,
-    /// URL template of a page with figures of a service, with `{service}`, `{from}` and others: `web.grafana_url`.
+    /// URL template of a page with figures of a service, with the placeholders `{service}`, `{from}` and others
+    /// (`web.grafana_url`); null if it is not configured.
     pub grafana_url: Option<String>,
     /// Whether gcwatch has inspected all processes and is not shutting down.
     pub ready: bool,
@@ -30,7 +31,7 @@ pub struct OverviewRecord {
     pub exited: Vec<ProcessRow>,
 }
 
-/// A process in the overview.
+/// A process in the overview. Values that are unknown or do not exist are null.
 #[derive(Debug, Default, Serialize, JsonSchema)]
 pub struct ProcessRow {
     /// Pid on the host.
@@ -57,7 +58,7 @@ pub struct ProcessRow {
     pub collector: Option<String>,
     /// State of monitoring, as in `/api/v1/targets`.
     pub state: &'static str,
-    /// Reason why the process is not read, one word.
+    /// Reason why the process is not read, as one word.
     pub reason: Option<String>,
     /// Explanation of the state, in one sentence.
     pub detail: Option<String>,
@@ -93,15 +94,15 @@ pub struct ProcessRow {
     pub lost_events: Option<u64>,
     /// Number of collections that overlap a loss of events.
     pub lossy: u64,
-    /// The last 30 minutes in 60 points. Null in an event if it has hardly changed since the previous event, which then
-    /// still applies.
+    /// The last 30 minutes in 60 points. Null in an event if the points have hardly changed since the previous event;
+    /// the points of the previous event then still apply.
     pub spark: Option<SparkRecord>,
 }
 
 /// Memory of a process and its container by kind, in bytes; null if unknown.
 #[derive(Debug, Clone, Copy, Serialize, JsonSchema)]
 pub struct RowMemory {
-    /// Smallest limit that applies; null if it is unknown or there is no limit.
+    /// The lowest limit that applies; null if no limit applies or the limit is unknown.
     pub limit: Option<u64>,
     /// Highest usage since the first attach, with one reading every 15 s.
     pub peak: Option<u64>,
@@ -119,16 +120,17 @@ pub struct RowMemory {
     pub native: Option<u64>,
     /// The limit without the peak.
     pub limit_never_reached: Option<u64>,
-    /// `free` and `committed_unused` without the next line: the room in which the collector works. Without it, the
-    /// process collects more often.
+    /// `free` and `committed_unused` without `beyond_working_room`: the room in which the collector works. With less
+    /// room, the process collects more often.
     pub working_room: Option<u64>,
-    /// The part of `free` and `committed_unused` that no cycle between two full collections used, in the cycles that
-    /// ended in the hour before the newest full collection; null before the second full collection, and if the runtime
-    /// does not report committed memory.
+    /// The part of `free` and `committed_unused` that no cycle between two full collections used. The current cycle and
+    /// the cycles that ended in the hour before the newest full collection count. Null before the second full
+    /// collection, if the room of a collection in these cycles is unknown, or if the runtime does not report committed
+    /// memory.
     pub beyond_working_room: Option<u64>,
 }
 
-/// The last minute of a process: six whole buckets of ten seconds, and the open bucket.
+/// The last minute of a process: six whole buckets of ten seconds, and the open bucket. Unknown values are null.
 #[derive(Debug, Serialize, JsonSchema)]
 pub struct MinuteRecord {
     /// Actual length: 60 to 70 s, or less shortly after the first attach.
@@ -137,7 +139,7 @@ pub struct MinuteRecord {
     pub stopped_ns: u64,
     /// Share of the stopped time, 0 to 1.
     pub stopped_share: Option<f64>,
-    /// Longest pause of a collection.
+    /// Duration of the longest pause of a collection.
     pub longest_ns: Option<u64>,
     /// Median of the pauses, too high by at most half because lengths are counted in classes.
     pub p50_ns: Option<u64>,

@@ -3,7 +3,7 @@
 use schemars::JsonSchema;
 use serde::Serialize;
 
-/// A process: its identity, and the state of reading it.
+/// A process: its identity, and the state of reading it. Values that are unknown or do not exist are null.
 #[derive(Debug, Default, Serialize, JsonSchema)]
 pub struct TargetView {
     /// Pid on the host. For a process that is not visible to gcwatch (see `targets.sockets`), the pid in the name of

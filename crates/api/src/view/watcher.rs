@@ -14,7 +14,7 @@ pub struct WatcherRecord {
     pub version: &'static str,
     /// Pid of gcwatch.
     pub pid: u32,
-    /// Start time of gcwatch, RFC 3339.
+    /// Start time of gcwatch, RFC 3339; null if unknown.
     pub started: Option<String>,
     /// Resource usage of gcwatch.
     pub usage: UsageRecord,
@@ -93,13 +93,13 @@ pub struct ReceiverRecord {
     pub dropped: BTreeMap<&'static str, u64>,
     /// Number of failed requests by reason, without entries of 0.
     pub failures: BTreeMap<&'static str, u64>,
-    /// Most recent error; it is kept after a recovery.
+    /// Most recent error, which is kept after a recovery; null if there was no error.
     pub last_error: Option<String>,
-    /// Time of that error, RFC 3339.
+    /// Time of the most recent error, RFC 3339; null if there was no error.
     pub last_error_at: Option<String>,
 }
 
-/// All streams together.
+/// Figures of all streams together.
 #[derive(Debug, Default, Serialize, JsonSchema)]
 pub struct StreamsRecord {
     /// Number of processes whose events are read.
@@ -110,7 +110,7 @@ pub struct StreamsRecord {
     pub bytes: u64,
     /// Number of events that runtimes dropped.
     pub lost_events: u64,
-    /// Longest lag of a process.
+    /// The longest lag of a process; null if no lag is known.
     pub lag_ns: Option<u64>,
     /// Number of collections since gcwatch started.
     pub collections: u64,

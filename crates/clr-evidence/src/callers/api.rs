@@ -7,7 +7,8 @@ use crate::callers::Sum;
 use crate::callers::record::Evidence;
 use crate::name::Frame;
 
-/// Returns the called method, the evidence for it, and the frames from its caller outwards.
+/// Returns the called method, the evidence for this method (both `None` if unknown), and the frames from its caller
+/// outwards.
 pub(super) fn asked<'a>(
     reason: u32,
     sum: &Sum,
@@ -74,7 +75,7 @@ mod tests {
 
     /// Returns frames with a static lifetime.
     fn frames(raw: &[(&str, &str)]) -> Vec<&'static Frame> {
-        let frames = raw.iter().map(|(namespace, name)| Frame::of(namespace, name));
+        let frames = raw.iter().map(|(namespace, name)| Frame::new(namespace, name));
         frames.map(leak).collect()
     }
 
@@ -111,12 +112,12 @@ mod tests {
             let raw: Vec<_> = raw.split(", ").filter_map(|frame| frame.split_once(' ')).collect();
             let (called, _, rest) = asked(reason.parse().unwrap(), &collected, frames(&raw));
             assert_eq!(called.unwrap_or("-"), api, "{row}");
-            assert_eq!(Site::of(&rest).site.map_or("-", |name| &**name), by, "{row}");
+            assert_eq!(Site::from_stack(&rest).site.map_or("-", |name| &**name), by, "{row}");
         }
     }
 
     /// Scenario: the call of a trigger without a collection was inlined; another call is behind an unnamed stub.
-    /// Guarantee: the first call is a no-GC region; the stub is not the caller.
+    /// Guarantee: the first call is reported as a no-GC region; the unnamed stub is not reported as the caller.
     #[test]
     fn inlined_call_is_known_by_its_reason() {
         let none = Sum {
@@ -127,8 +128,8 @@ mod tests {
         assert_eq!((api, from), (Some("TryStartNoGCRegion"), Some(Evidence::Reason)));
         let behind = [
             Frame::unknown(7),
-            Frame::of("System.GC", "Collect"),
-            Frame::of("A.Cache", "Trim"),
+            Frame::new("System.GC", "Collect"),
+            Frame::new("A.Cache", "Trim"),
         ];
         let (api, from, rest) = asked(1, &none, behind.map(leak).to_vec());
         assert_eq!((api, from, rest.len()), (Some("GC.Collect"), Some(Evidence::Frame), 1));

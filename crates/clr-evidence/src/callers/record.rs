@@ -18,7 +18,7 @@ pub struct Callers {
     pub stopped_ns: Option<i64>,
     /// Number of stops without a trigger. The runtime does not report their origin.
     pub unasked_stops: u64,
-    /// Duration of the stops without a trigger, in nanoseconds.
+    /// Duration of the stops without a trigger, in nanoseconds; `None` if unknown.
     pub unasked_stopped_ns: Option<i64>,
 }
 
@@ -26,7 +26,7 @@ pub struct Callers {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Evidence {
-    /// The runtime's reason, and whether a collection followed. The call itself was inlined.
+    /// The runtime's reason and the presence of a collection, because the call itself was inlined.
     Reason,
     /// A frame on the stack.
     Frame,
@@ -46,9 +46,10 @@ pub struct Caller {
     pub site: Option<Name>,
     /// Nearest frame of the program itself, if the site belongs to a library; `None` if there is no such frame.
     pub called_by: Option<Name>,
-    /// Reason of the runtime.
+    /// Reason that the runtime gives for the collection.
     pub reason: &'static str,
-    /// Readable names, from the triggering method outwards. If the site has several stacks, the most frequent one.
+    /// Readable names, from the triggering method outwards. If the site has several stacks, these are the names of the
+    /// most frequent stack.
     pub frames: Vec<Name>,
     /// Names of the same frames in the runtime, or addresses of frames without a name.
     pub raw_frames: Vec<Name>,
@@ -61,10 +62,10 @@ pub struct Caller {
     pub collections: u64,
     /// Number of triggers without a collection.
     pub without_collection: u64,
-    /// Time for which the process was stopped, in nanoseconds.
+    /// Time for which the process was stopped, in nanoseconds; `None` if unknown.
     pub stopped_ns: Option<i64>,
-    /// Start of the observation, in nanoseconds of the stream's clock.
+    /// Start of the observation, in nanoseconds of the stream's clock; `None` if unknown.
     pub start_ns: Option<i64>,
-    /// End of the observation, in nanoseconds of the stream's clock.
+    /// End of the observation, in nanoseconds of the stream's clock; `None` if unknown.
     pub end_ns: Option<i64>,
 }

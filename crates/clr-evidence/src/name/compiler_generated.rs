@@ -4,7 +4,7 @@
 const FILE_DIGEST: usize = 64;
 
 /// Returns the `X` of `<X>d__7` and `<X>d`, and of `VB$StateMachine_7_X`: the method from which a state machine was
-/// generated.
+/// generated. Returns `None` for other types.
 pub(super) fn state_machine(segment: &str) -> Option<String> {
     if let Some(rest) = segment.strip_prefix("VB$StateMachine_") {
         let (number, name) = rest.split_once('_')?;
@@ -21,7 +21,8 @@ pub(super) fn state_machine(segment: &str) -> Option<String> {
     (is_one && !inner.is_empty()).then(|| inner.replace('-', "."))
 }
 
-/// Returns the `X` of `X@12` and `X@12-3`, the name in F# for a function inside a function at line 12.
+/// Returns the `X` of `X@12` and `X@12-3`, the name in F# for a function inside a function at line 12. Returns `None`
+/// for other names.
 pub(super) fn fsharp_closure(segment: &str) -> Option<String> {
     let (name, place) = segment.rsplit_once('@')?;
     let place = place.split(['`', '<']).next()?;
@@ -30,7 +31,7 @@ pub(super) fn fsharp_closure(segment: &str) -> Option<String> {
 }
 
 /// Returns `Shop.X` for `Shop.<File>F0123...__X`, a file-local type. The digits are a hash of the file's path.
-pub(super) fn of_file(segment: &str) -> String {
+pub(super) fn parse_file_local(segment: &str) -> String {
     let find = || {
         let (namespace, own) = segment.split_at_checked(segment.find('<')?)?;
         let (_, rest) = bracketed(own)?;
@@ -42,7 +43,7 @@ pub(super) fn of_file(segment: &str) -> String {
     find().unwrap_or_else(|| segment.to_owned())
 }
 
-/// Splits `<X>Y` into X and Y. Nested brackets in X are counted.
+/// Splits `<X>Y` into X and Y. X can contain nested brackets. Returns `None` if the text does not start with brackets.
 pub(super) fn bracketed(text: &str) -> Option<(&str, &str)> {
     let mut depth = 0_u32;
     for (at, byte) in text.bytes().enumerate() {
@@ -62,7 +63,7 @@ pub(super) fn bracketed(text: &str) -> Option<(&str, &str)> {
 }
 
 /// Returns a description of a lambda. The lambdas and local functions of a method are numbered from 0, in an order
-/// chosen by the compiler: `0_3` (after the number of the method) and `3` are the fourth.
+/// chosen by the compiler: `0_3` (after the number of the method) and `3` are the fourth lambda.
 pub(super) fn lambda(number: &str) -> String {
     let end = number.find(|letter: char| !letter.is_ascii_digit() && letter != '_');
     let own = number.get(..end.unwrap_or(number.len())).unwrap_or_default();

@@ -1,8 +1,8 @@
-//! Parser for names of types and their members in the runtime's format. Either can contain the other: the name of a
-//! generic method contains types, and the type of a state machine contains the name of its method.
+//! Parser for names of types and their members in the runtime's format. Each kind of name can contain the other kind:
+//! the name of a generic method contains types, and the type of a state machine contains the name of its method.
 
 use super::MAX_DEPTH;
-use super::compiler_generated::{bracketed, lambda, of_file, state_machine};
+use super::compiler_generated::{bracketed, lambda, parse_file_local, state_machine};
 
 /// A parsed type name.
 #[derive(Debug)]
@@ -99,7 +99,7 @@ impl Type {
             if place == last {
                 arity += std::mem::take(&mut surplus);
             }
-            let name = of_file(name);
+            let name = parse_file_local(name);
             if arity == 0 {
                 return name;
             }
@@ -142,7 +142,7 @@ impl Type {
     }
 }
 
-/// Returns the name in `Map`2` and the number of its own arguments.
+/// Returns the name in `Map`2` and the number of its type arguments, without the type arguments of outer types.
 fn arity(segment: &str) -> (&str, usize) {
     let parts = segment.rsplit_once('`');
     match parts.map(|(name, arity)| (name, arity.parse::<usize>())) {
@@ -178,13 +178,13 @@ fn keyword(name: &str) -> Option<&'static str> {
     })
 }
 
-/// Returns the readable name of a compiler-generated type.
+/// Returns the readable name of a compiler-generated type, or `None` if the type is not compiler-generated.
 fn made(segment: &str) -> Option<String> {
     if let Some(number) = segment.strip_prefix("<>c__DisplayClass") {
         return Some(format!("closure {number}"));
     }
     if let Some(of) = state_machine(segment) {
-        let of = Own::of(&of);
+        let of = MethodName::parse(&of);
         let suffix = of.suffix.map(|suffix| format!("{suffix}, ")).unwrap_or_default();
         return Some(format!("{} ({suffix}state machine)", of.base));
     }
@@ -195,13 +195,13 @@ fn made(segment: &str) -> Option<String> {
 }
 
 /// A parsed method name without its type: lambdas, local functions, arguments, explicit implementations.
-pub(super) struct Own {
+pub(super) struct MethodName {
     pub(super) base: String,
     pub(super) suffix: Option<String>,
 }
 
-impl Own {
-    pub(super) fn of(name: &str) -> Self {
+impl MethodName {
+    pub(super) fn parse(name: &str) -> Self {
         Self::nested(name, 0)
     }
 
@@ -236,7 +236,7 @@ impl Own {
                 suffix: Some(lambda(&number.replace('-', "_"))),
             };
         }
-        // The arguments of a generic method.
+        // The name can end with the arguments of a generic method.
         let plain = name.split_once('[').map(|(plain, _)| plain);
         // A bracket inside <> belongs to an array in the name of an explicit implementation.
         let is_outside = |plain: &&str| plain.matches('<').count() == plain.matches('>').count();

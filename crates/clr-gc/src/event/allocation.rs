@@ -7,10 +7,10 @@ use super::text::Utf16;
 
 record! {
     /// GCAllocationTick (10): about 100 KiB were allocated since the last event of the same heap and kind. Verbose. The
-    /// type is that of the object that crossed the threshold only.
+    /// type describes only the object that crossed the threshold.
     ///
-    /// Versions 0 (8 bytes; manifest only), 1 (10; NativeAOT 8 has only this shape), 2 (30 + name on 64 bits; manifest
-    /// only), 3 (38 + name: .NET Core 3.x to 6), 4 (46 + name: .NET 8 and later).
+    /// There are five versions: 0 (8 bytes; manifest only), 1 (10; NativeAOT 8 has only this shape), 2 (30 + name on 64
+    /// bits; manifest only), 3 (38 + name: .NET Core 3.x to 6), 4 (46 + name: .NET 8 and later).
     AllocationTick<'a> {
         /// Bytes allocated, truncated to 32 bits.
         allocation_amount: u32 = "AllocationAmount",
@@ -33,8 +33,7 @@ record! {
     }
 
     /// GCSampledObjectAllocationHigh and GCSampledObjectAllocationLow (20, 32; keywords 0x200000 and 0x2000000):
-    /// objects of
-    /// a type were allocated. Version 0 (30 bytes on 64 bits, 22 on 32); manifest only.
+    /// objects of a type were allocated. Version 0 (30 bytes on 64 bits, 22 on 32); manifest only.
     SampledObjectAllocation {
         /// Address of the object.
         address: u64 as Ptr = "Address",
@@ -49,7 +48,7 @@ record! {
     }
 
     /// AllocationSampled (303; keyword 0x80000000000, .NET 10): an allocation was selected at random, one byte in 100
-    /// KiB. Version 0 (38 bytes + name on 64 bits); never recorded.
+    /// KiB. Version 0 (38 bytes + name on 64 bits; observed on .NET 10).
     AllocationSampled<'a> {
         /// Kind of the heap.
         allocation_kind: AllocationKind = "AllocationKind",

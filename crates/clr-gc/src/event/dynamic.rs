@@ -1,10 +1,10 @@
 //! GCDynamicEvent: events that the collector sends outside the manifest, distinguished by name.
 //!
 //! The data starts with its own version, which is 1 in every recording. Data with another version or an unknown name is
-//! kept as bytes. The field names are those of TraceEvent if it has them.
+//! kept as bytes. Fields have the names from TraceEvent if TraceEvent names them.
 
 use super::fields::{Fields, Value};
-use super::reader::{Cursor, Short, Wire};
+use super::reader::{Cursor, PayloadTooShort, Wire};
 use super::record::{Record, record};
 use super::text::Utf16;
 use nettrace::PointerSize;
@@ -33,7 +33,7 @@ impl<'a> Record<'a> for DynamicEvent<'a> {
     }
 
     #[inline]
-    fn read(cursor: &mut Cursor<'a>) -> Result<Self, Short> {
+    fn read(cursor: &mut Cursor<'a>) -> Result<Self, PayloadTooShort> {
         let name = Utf16::read(cursor, "Name")?;
         let size = u32::read(cursor, "DataSize")?;
         let data = cursor.take(size.into(), "Data")?;
@@ -126,7 +126,7 @@ impl DynamicData<'_> {
     }
 }
 
-/// Passes on fields that borrow nothing, which are numbers.
+/// Visits the numeric fields of a record, whose values do not borrow from the record.
 fn numbers<'v>(record: &impl Fields, visit: &mut dyn FnMut(&'static str, Value<'v>)) {
     record.fields(&mut |name, value| match value {
         Value::U64(number) => visit(name, Value::U64(number)),
@@ -158,8 +158,8 @@ record! {
     /// microseconds.
     ///
     /// .NET 9 and 10 send 0 for both waits even if threads wait, so 0 means unknown. .NET 11 sends the waits (in 182 of
-    /// 192 samples under eight allocating threads, at most 2,111). A 0 therefore counts only in a stream that has shown
-    /// a wait.
+    /// 192 samples with eight allocating threads, at most 2,111 microseconds). A 0 therefore counts only in a stream
+    /// that has shown a wait.
     SizeAdaptationSample {
         /// Version of the data: 1.
         version: u16 = "Version",
@@ -169,9 +169,10 @@ record! {
         elapsed_between_gcs: u32 = "ElapsedBetweenGCs",
         /// Pause of the collection.
         gc_pause: u32 = "GCPause",
-        /// Time that threads waited for the lock of the small object heap; see above.
+        /// Time for which threads waited for the lock of the small object heap; 0 can mean unknown, see above.
         soh_msl_wait: u32 = "SohMslWait",
-        /// Time that threads waited for the locks of the other heaps; see above.
+        /// Time for which threads waited for the locks of the large and the pinned object heap; 0 can mean unknown, see
+        /// above.
         uoh_msl_wait: u32 = "UohMslWait",
         /// Size of the small object heap when stable, in bytes.
         total_soh_stable_size: u64 = "TotalSohStableSize",
@@ -206,15 +207,15 @@ record! {
         slope: f32 = "Slope",
         /// Collections since the number of heaps last changed.
         gcs_since_last_change: u32 = "GCsSinceLastChange",
-        /// How aggressive the change may be.
+        /// Permitted aggressiveness of the change.
         agg_factor: u8 = "AggFactor",
-        /// Decision.
+        /// Decision about the number of heaps.
         change_decision: u16 = "ChangeDecision",
         /// Reason for the adjustment.
         adj_reason: u16 = "AdjReason",
         /// Factor that limits how often changes are allowed.
         hc_change_freq_factor: u16 = "HcChangeFreqFactor",
-        /// Reason for that factor.
+        /// Reason for the factor in `HcChangeFreqFactor`.
         hc_freq_reason: u16 = "HcFreqReason",
         /// Metric that the adjustment is based on.
         adj_metric: u8 = "AdjMetric",
@@ -278,7 +279,7 @@ record! {
         elapsed_between_gcs: i64 = "ElapsedTimeBetweenGCs",
         /// Pause of the collection.
         gc_pause: i64 = "GCPauseTime",
-        /// Time that threads waited for locks.
+        /// Time for which threads waited for locks.
         msl_wait: i64 = "MslWaitTime",
     }
 }

@@ -4,7 +4,7 @@
 use std::fmt;
 
 use super::fields::{ToValue, Value};
-use super::reader::{Cursor, Short, Wire};
+use super::reader::{Cursor, PayloadTooShort, Wire};
 use nettrace::PointerSize;
 
 macro_rules! code {
@@ -20,7 +20,7 @@ macro_rules! code {
 
         impl $name {
             $(
-                #[doc = concat!("`", $text, "`")]
+                #[doc = concat!("`", $text, "`:")]
                 $(#[$code_meta])*
                 pub const $code: Self = Self($number);
             )+
@@ -67,7 +67,7 @@ macro_rules! code {
                 4
             }
             #[inline]
-            fn read(cursor: &mut Cursor<'_>, field: &'static str) -> Result<Self, Short> {
+            fn read(cursor: &mut Cursor<'_>, field: &'static str) -> Result<Self, PayloadTooShort> {
                 u32::read(cursor, field).map(Self)
             }
         }
@@ -216,7 +216,7 @@ code! {
         DEPENDENT_HANDLE = 6 "DependentHandle",
         /// Objects that newly wait for their finalizer.
         NEW_FINALIZER = 7 "NewFQ",
-        /// Taken from the mark stack of another heap (server GC).
+        /// Objects taken from the mark stack of another heap (server GC).
         STEAL = 8 "Steal",
         /// Roots of the background collection in progress; in foreground collections only.
         BGC = 9 "BGC",
@@ -236,7 +236,7 @@ code! {
         LAST_JOIN = 0 "LastJoin",
         /// The thread waits.
         JOIN = 1 "Join",
-        /// The thread releases the others.
+        /// The thread releases the other threads.
         RESTART = 2 "Restart",
         /// The thread arrived first in a join in which only the first thread does the work.
         FIRST_R_JOIN = 3 "FirstReverseJoin",

@@ -1,7 +1,7 @@
 //! Bit sets.
 
 use super::fields::{ToValue, Value};
-use super::reader::{Cursor, Short, Wire};
+use super::reader::{Cursor, PayloadTooShort, Wire};
 use nettrace::PointerSize;
 
 macro_rules! bits {
@@ -30,7 +30,7 @@ macro_rules! bits {
                 4
             }
             #[inline]
-            fn read(cursor: &mut Cursor<'_>, field: &'static str) -> Result<Self, Short> {
+            fn read(cursor: &mut Cursor<'_>, field: &'static str) -> Result<Self, PayloadTooShort> {
                 u32::read(cursor, field).map(Self)
             }
         }

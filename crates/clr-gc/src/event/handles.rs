@@ -17,7 +17,8 @@ record! {
     }
 
     /// SetGCHandle (30) and PrvSetGCHandle (private provider, 194): a handle was created. Version 0 (34 bytes on 64
-    /// bits, 26 on 32); never recorded. The AppDomain is 64 bits wide on both.
+    /// bits, 26 on 32). SetGCHandle was observed on .NET 10 (64 bits); PrvSetGCHandle was never recorded. The AppDomain
+    /// has 64 bits in both layouts.
     SetGcHandle {
         /// Address of the handle.
         handle_id: u64 as Ptr = "HandleID",
@@ -34,7 +35,7 @@ record! {
     }
 
     /// DestroyGCHandle (31) and PrvDestroyGCHandle (private provider, 195): a handle was destroyed. Version 0 (10 bytes
-    /// on 64 bits, 6 on 32); never recorded.
+    /// on 64 bits, 6 on 32). DestroyGCHandle was observed on .NET 10 (64 bits); PrvDestroyGCHandle was never recorded.
     DestroyGcHandle {
         /// Address of the handle.
         handle_id: u64 as Ptr = "HandleID",

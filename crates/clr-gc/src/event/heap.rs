@@ -8,7 +8,7 @@ record! {
     /// GCHeapStats (4): the heap after a collection, sent right after GCEnd on the same thread. Values are bytes unless
     /// another unit is named. Versions 0 (92 bytes; manifest only), 1 (94: .NET Core 3.x), 2 (110: .NET 5 and later).
     ///
-    /// Generation 3 is the large object heap, generation 4 the pinned object heap. Promoted bytes are those that
+    /// Generation 3 is the large object heap, generation 4 the pinned object heap. Promoted bytes are the bytes that
     /// survived in the generation.
     HeapStats {
         /// Size of generation 0, free space included.

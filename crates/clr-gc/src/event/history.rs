@@ -2,7 +2,7 @@
 
 use super::enums::{BucketKind, GcReason, JoinTime, JoinType, PauseMode, RootKind};
 use super::flags::{CompactMechanism, CondemnReasons0, CondemnReasons1, ExpandMechanism, GlobalMechanisms};
-use super::reader::{AlignedPtr, AlignedU32, Count, Half, Ptr};
+use super::reader::{AlignedPtr, AlignedU32, Count, Enum16, Ptr};
 use super::record::record;
 use super::rows::{Iter, Rows};
 
@@ -73,7 +73,7 @@ record! {
         expand_mechanisms: ExpandMechanism = "ExpandMechanisms",
         /// Index of the heap.
         heap_index: u32 = "HeapIndex",
-        /// Bytes committed for generation 0 beyond those it uses.
+        /// Bytes committed for generation 0 in addition to the bytes that it uses.
         extra_gen0_commit: u64 as Ptr = "ExtraGen0Commit",
         /// Number of generations: 4 on .NET Core 3.x, 5 later.
         count: u32 as Count<u32> = "Count",
@@ -173,7 +173,7 @@ record! {
         /// Number of the runtime within its process.
         clr_instance: u16 = "ClrInstanceID",
         /// Kind of the counted items.
-        bucket_kind: BucketKind as Half<BucketKind> = "BucketKind",
+        bucket_kind: BucketKind as Enum16<BucketKind> = "BucketKind",
         /// Number of bytes in all buckets.
         total_size: u64 = "TotalSize",
         /// Number of buckets.

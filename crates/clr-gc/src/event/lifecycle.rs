@@ -1,6 +1,6 @@
 //! Events around collections: triggers, starts and ends, suspensions, threads, finalizers.
 //!
-//! Version 0 of these events is known only from the manifest; .NET Core has never sent it.
+//! Version 0 of these events is known only from the manifest. .NET Core has never sent this version.
 
 use super::enums::{GcReason, GcType, SuspendReason};
 use super::reader::HalfInV0;
@@ -47,16 +47,16 @@ record! {
     SuspendEeBegin {
         /// Reason for the stop. Not only collections stop threads.
         reason: SuspendReason as HalfInV0<SuspendReason> = "Reason",
-        /// Number of the previous collection or of the background collection in progress, or 0xFFFFFFFF if there is
-        /// none. Does not identify the collection that follows.
+        /// Number of the previous collection or of the background collection in progress, or 0xFFFFFFFF if there is no
+        /// such collection. The number does not identify the collection that follows.
         count: u32 = "Count" since 1,
         /// Number of the runtime within its process.
         clr_instance: u16 = "ClrInstanceID" since 1,
     }
 
     /// Events without a payload beyond ClrInstanceID, versions 0 (no bytes) and 1 (2 bytes): GCSuspendEEEnd (8),
-    /// GCRestartEEBegin (7), GCRestartEEEnd (3), GCCreateConcurrentThread (11), GCTerminateConcurrentThread (12; never
-    /// recorded), GCFinalizersBegin (14).
+    /// GCRestartEEBegin (7), GCRestartEEEnd (3), GCCreateConcurrentThread (11), GCTerminateConcurrentThread (12),
+    /// GCFinalizersBegin (14).
     NoUserData {
         /// Number of the runtime within its process.
         clr_instance: u16 = "ClrInstanceID" since 1,

@@ -7,7 +7,7 @@ use super::text::Utf16;
 
 /// Error returned if the payload ends inside a field.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Short {
+pub(crate) struct PayloadTooShort {
     /// Manifest name of the field.
     pub(crate) field: &'static str,
     /// Minimum number of bytes in the payload for a whole field.
@@ -65,15 +65,15 @@ impl<'a> Cursor<'a> {
     }
 
     #[cold]
-    fn short(&self, field: &'static str, size: u64) -> Short {
-        Short {
+    fn short(&self, field: &'static str, size: u64) -> PayloadTooShort {
+        PayloadTooShort {
             field,
             needed: ((self.total - self.rest.len()) as u64).saturating_add(size),
         }
     }
 
     #[inline]
-    fn array<const N: usize>(&mut self, field: &'static str) -> Result<[u8; N], Short> {
+    fn array<const N: usize>(&mut self, field: &'static str) -> Result<[u8; N], PayloadTooShort> {
         let Some((head, rest)) = self.rest.split_first_chunk::<N>() else {
             return Err(self.short(field, N as u64));
         };
@@ -83,7 +83,7 @@ impl<'a> Cursor<'a> {
 
     /// Returns the next `size` bytes. A size larger than the address space is handled like any size that is too large.
     #[inline]
-    pub(crate) fn take(&mut self, size: u64, field: &'static str) -> Result<&'a [u8], Short> {
+    pub(crate) fn take(&mut self, size: u64, field: &'static str) -> Result<&'a [u8], PayloadTooShort> {
         let split = usize::try_from(size)
             .ok()
             .and_then(|size| self.rest.split_at_checked(size));
@@ -96,7 +96,7 @@ impl<'a> Cursor<'a> {
 
     /// Returns the code units before the next 16-bit zero, which is consumed but not returned.
     #[inline]
-    pub(crate) fn text(&mut self, field: &'static str) -> Result<&'a [u8], Short> {
+    pub(crate) fn text(&mut self, field: &'static str) -> Result<&'a [u8], PayloadTooShort> {
         let Some(units) = self.rest.chunks_exact(2).position(|unit| unit == [0, 0]) else {
             // At least the terminator is missing.
             return Err(self.short(field, (self.rest.len() as u64 & !1) + 2));
@@ -107,7 +107,7 @@ impl<'a> Cursor<'a> {
     }
 
     #[inline]
-    fn pointer_sized(&mut self, field: &'static str) -> Result<u64, Short> {
+    fn pointer_sized(&mut self, field: &'static str) -> Result<u64, PayloadTooShort> {
         match self.pointer {
             PointerSize::Eight => self.array(field).map(u64::from_le_bytes),
             PointerSize::Four => self.array(field).map(|bytes| u64::from(u32::from_le_bytes(bytes))),
@@ -124,7 +124,7 @@ pub(crate) trait Wire<'a> {
     /// Returns the length in bytes, or the minimum length if it varies.
     fn least(pointer: PointerSize) -> usize;
     /// Reads the field.
-    fn read(cursor: &mut Cursor<'a>, field: &'static str) -> Result<Self::Value, Short>;
+    fn read(cursor: &mut Cursor<'a>, field: &'static str) -> Result<Self::Value, PayloadTooShort>;
 }
 
 macro_rules! number_wires {
@@ -136,7 +136,7 @@ macro_rules! number_wires {
                 size_of::<$number>()
             }
             #[inline]
-            fn read(cursor: &mut Cursor<'_>, field: &'static str) -> Result<Self, Short> {
+            fn read(cursor: &mut Cursor<'_>, field: &'static str) -> Result<Self, PayloadTooShort> {
                 cursor.array(field).map(<$number>::from_le_bytes)
             }
         }
@@ -153,7 +153,7 @@ impl Wire<'_> for [u8; 16] {
         16
     }
     #[inline]
-    fn read(cursor: &mut Cursor<'_>, field: &'static str) -> Result<Self, Short> {
+    fn read(cursor: &mut Cursor<'_>, field: &'static str) -> Result<Self, PayloadTooShort> {
         cursor.array(field)
     }
 }
@@ -168,7 +168,7 @@ impl Wire<'_> for Ptr {
         pointer.bytes()
     }
     #[inline]
-    fn read(cursor: &mut Cursor<'_>, field: &'static str) -> Result<u64, Short> {
+    fn read(cursor: &mut Cursor<'_>, field: &'static str) -> Result<u64, PayloadTooShort> {
         cursor.pointer_sized(field)
     }
 }
@@ -184,7 +184,7 @@ impl Wire<'_> for AlignedPtr {
         pointer.bytes() * 2 - 4
     }
     #[inline]
-    fn read(cursor: &mut Cursor<'_>, field: &'static str) -> Result<u64, Short> {
+    fn read(cursor: &mut Cursor<'_>, field: &'static str) -> Result<u64, PayloadTooShort> {
         cursor.take(cursor.pointer.bytes() as u64 - 4, field)?;
         cursor.pointer_sized(field)
     }
@@ -200,7 +200,7 @@ impl Wire<'_> for AlignedU32 {
         6
     }
     #[inline]
-    fn read(cursor: &mut Cursor<'_>, field: &'static str) -> Result<u32, Short> {
+    fn read(cursor: &mut Cursor<'_>, field: &'static str) -> Result<u32, PayloadTooShort> {
         cursor.take(2, field)?;
         u32::read(cursor, field)
     }
@@ -216,22 +216,22 @@ impl<T: From<u32>> Wire<'_> for Byte<T> {
         1
     }
     #[inline]
-    fn read(cursor: &mut Cursor<'_>, field: &'static str) -> Result<T, Short> {
+    fn read(cursor: &mut Cursor<'_>, field: &'static str) -> Result<T, PayloadTooShort> {
         u8::read(cursor, field).map(|number| T::from(number.into()))
     }
 }
 
 /// An enumeration value in two bytes.
-pub(crate) struct Half<T>(T);
+pub(crate) struct Enum16<T>(T);
 
-impl<T: From<u32>> Wire<'_> for Half<T> {
+impl<T: From<u32>> Wire<'_> for Enum16<T> {
     type Value = T;
     #[inline]
     fn least(_: PointerSize) -> usize {
         2
     }
     #[inline]
-    fn read(cursor: &mut Cursor<'_>, field: &'static str) -> Result<T, Short> {
+    fn read(cursor: &mut Cursor<'_>, field: &'static str) -> Result<T, PayloadTooShort> {
         u16::read(cursor, field).map(|number| T::from(number.into()))
     }
 }
@@ -246,9 +246,9 @@ impl<T: From<u32>> Wire<'_> for HalfInV0<T> {
         2
     }
     #[inline]
-    fn read(cursor: &mut Cursor<'_>, field: &'static str) -> Result<T, Short> {
+    fn read(cursor: &mut Cursor<'_>, field: &'static str) -> Result<T, PayloadTooShort> {
         if cursor.version() == 0 {
-            return Half::read(cursor, field);
+            return Enum16::read(cursor, field);
         }
         u32::read(cursor, field).map(T::from)
     }
@@ -264,7 +264,7 @@ impl<'a, T: Wire<'a, Value = T> + Copy + Into<u32>> Wire<'a> for Count<T> {
         T::least(pointer)
     }
     #[inline]
-    fn read(cursor: &mut Cursor<'a>, field: &'static str) -> Result<T, Short> {
+    fn read(cursor: &mut Cursor<'a>, field: &'static str) -> Result<T, PayloadTooShort> {
         let count = T::read(cursor, field)?;
         cursor.count = count.into();
         Ok(count)
@@ -280,7 +280,7 @@ impl<'a> Wire<'a> for &'a [u8] {
         0
     }
     #[inline]
-    fn read(cursor: &mut Cursor<'a>, field: &'static str) -> Result<Self, Short> {
+    fn read(cursor: &mut Cursor<'a>, field: &'static str) -> Result<Self, PayloadTooShort> {
         cursor.take(cursor.count.into(), field)
     }
 }
@@ -295,7 +295,7 @@ impl<'a> Wire<'a> for Utf16<'a> {
     }
 
     #[inline]
-    fn read(cursor: &mut Cursor<'a>, field: &'static str) -> Result<Self, Short> {
+    fn read(cursor: &mut Cursor<'a>, field: &'static str) -> Result<Self, PayloadTooShort> {
         cursor.text(field).map(Utf16::new)
     }
 }
@@ -309,7 +309,7 @@ impl<'a> Wire<'a> for Numbers<'a> {
         0
     }
     #[inline]
-    fn read(cursor: &mut Cursor<'a>, field: &'static str) -> Result<Self, Short> {
+    fn read(cursor: &mut Cursor<'a>, field: &'static str) -> Result<Self, PayloadTooShort> {
         cursor.take(u64::from(cursor.count) * 8, field).map(Numbers::new)
     }
 }

@@ -1,7 +1,7 @@
 //! Record declarations. One declaration creates a struct, its decoder and its list of fields.
 
 use super::fields::{ToValue, Value};
-use super::reader::{Cursor, Short};
+use super::reader::{Cursor, PayloadTooShort};
 use nettrace::PointerSize;
 
 /// A sequence of fields: the payload of an event, or one row of a repeated part.
@@ -11,7 +11,7 @@ pub(crate) trait Record<'a>: Sized {
     /// Returns the length of the newest version in bytes, or the minimum length if it varies.
     fn least(pointer: PointerSize) -> usize;
     /// Reads a record.
-    fn read(cursor: &mut Cursor<'a>) -> Result<Self, Short>;
+    fn read(cursor: &mut Cursor<'a>) -> Result<Self, PayloadTooShort>;
     /// Returns the ClrInstanceID of the record.
     fn clr_instance(&self) -> Option<u16>;
 }
@@ -62,7 +62,7 @@ macro_rules! record {
             #[inline]
             fn read(
                 cursor: &mut $crate::event::reader::Cursor<'a>,
-            ) -> Result<Self, $crate::event::reader::Short> {
+            ) -> Result<Self, $crate::event::reader::PayloadTooShort> {
                 Ok(Self {
                     $($field: $crate::event::record::slot!(
                         read cursor,

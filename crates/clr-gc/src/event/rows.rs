@@ -4,7 +4,7 @@ use std::fmt;
 use std::marker::PhantomData;
 
 use super::fields::{Fields, Table, ToValue, Value};
-use super::reader::{Cursor, Short, Wire};
+use super::reader::{Cursor, PayloadTooShort, Wire};
 use super::record::Record;
 use nettrace::PointerSize;
 
@@ -108,7 +108,7 @@ impl<'a, R: Record<'a>> Wire<'a> for Rows<'a, R> {
     }
 
     #[inline]
-    fn read(cursor: &mut Cursor<'a>, field: &'static str) -> Result<Self, Short> {
+    fn read(cursor: &mut Cursor<'a>, field: &'static str) -> Result<Self, PayloadTooShort> {
         let (count, pointer) = (cursor.count(), cursor.pointer());
         let least = u64::from(count) * R::least(pointer) as u64;
         let bytes = if R::FIXED {

@@ -37,9 +37,9 @@ mod marks;
 mod parts;
 
 pub use cause::Cause;
-pub(crate) use divide::{Divided, Stopped};
+pub(crate) use divide::{DividedStop, StopFacts};
 pub(crate) use marking_cost::MarkingCost;
 pub use marks::MAX_MARKED_HEAPS;
-pub(crate) use marks::{Marking, Marks};
+pub(crate) use marks::{MarkTimes, Marks};
 pub(crate) use parts::RawAccount;
 pub use parts::{Account, AccountPart, PartKind};

@@ -29,7 +29,7 @@
 use crate::event::PerHeapHistory;
 
 /// Share of the previous rate at which large objects are allocated while a background collection marks, on .NET 8 and
-/// earlier. Used if generation 0 does not show how active the program is.
+/// earlier. This value is used if generation 0 does not show how active the program is.
 const MARKING_ACTIVITY: f64 = 0.7;
 
 /// Share of the previous rate while a background collection sweeps, which delays the allocation of large objects.
@@ -42,8 +42,8 @@ const SHOWS_ACTIVITY: u64 = 1 << 20;
 /// Number of rows in a history of .NET 5 and later, which includes the pinned object heap.
 const GENERATIONS_WITH_PINNED: usize = 5;
 
-/// Maximum negative difference that counts as 0, in bytes: allocation contexts that were counted on both sides. Beyond
-/// it, the sizes contradict each other.
+/// Maximum negative difference that counts as 0, in bytes: allocation contexts that were counted on both sides. With a
+/// larger difference, the sizes contradict each other.
 const ROUNDING: u64 = 1 << 20;
 
 /// Reason why the number of bytes allocated before a collection is unknown.
@@ -58,7 +58,7 @@ pub enum AllocatedUnknown {
     /// The collection ran during a background collection whose start was not observed, so the sizes are from the middle
     /// of a sweep.
     Sweep,
-    /// The sizes contradict those after the previous collection.
+    /// The sizes contradict the sizes after the previous collection.
     Contradiction,
 }
 
@@ -173,7 +173,7 @@ impl Spaces {
 
 /// Facts about a collection, available once its histories are complete.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Measured {
+pub(crate) struct CollectionFacts {
     pub(crate) number: u32,
     /// Time of GCStart; `None` if it was not observed.
     pub(crate) start: Option<i64>,
@@ -192,10 +192,10 @@ pub(crate) struct Measured {
 
 /// The surroundings of a collection that starts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Inside {
+pub(crate) enum EnclosingCollection {
     /// The collection runs alone; no background collection is in progress.
     Nothing,
-    /// A background collection whose start was observed may be in progress.
+    /// A background collection whose start was observed is possibly in progress.
     Background,
     /// A background collection whose start was not observed is in progress.
     Unseen,
@@ -255,11 +255,11 @@ struct Rates {
 #[derive(Debug, Default)]
 pub(crate) struct AllocatedBytes {
     base: Option<Base>,
-    /// Reason why there is no base.
+    /// Reason why there is no base; `None` if there is a base, or if no collection was measured before.
     unknown: Option<AllocatedUnknown>,
     background: Option<Background>,
     cycle: Option<Gen0Cycle>,
-    /// The newest collection with the program stopped, until its histories are complete.
+    /// Number of the newest collection with the program stopped, until its histories are complete.
     unmeasured: Option<u32>,
     rates: Option<Rates>,
     /// Whether the sizes before a background collection are those at its start (.NET 8 and earlier).
@@ -267,12 +267,13 @@ pub(crate) struct AllocatedBytes {
 }
 
 impl AllocatedBytes {
-    /// Returns the time of the measurement that the next one is compared with.
+    /// Returns the time of the measurement with which the next measurement is compared, or `None` before the
+    /// first measurement.
     pub(crate) fn compared_with(&self) -> Option<i64> {
         self.base.map(|base| base.at)
     }
 
-    /// Discards all information since the last measurement.
+    /// Discards the last measurement and all information since, and stores the reason.
     pub(crate) fn forget(&mut self, why: AllocatedUnknown) {
         if self.base.take().is_some() {
             self.unknown = Some(why);
@@ -281,8 +282,8 @@ impl AllocatedBytes {
         self.rates = None;
     }
 
-    /// Records lost events. Intervals with a loss are void anyway, and the budget provides no information about the
-    /// rest.
+    /// Records lost events. An interval with a loss is void anyway, and the budget of the period provides no
+    /// information about the other intervals.
     pub(crate) fn lost(&mut self) {
         if let Some(cycle) = &mut self.cycle {
             cycle.lossy = true;
@@ -290,8 +291,8 @@ impl AllocatedBytes {
     }
 
     /// Handles the start of a collection.
-    pub(crate) fn started(&mut self, at: i64, number: u32, background: bool, inside: Inside) {
-        if !background && inside == Inside::Nothing && self.background.take().is_some() {
+    pub(crate) fn started(&mut self, at: i64, number: u32, background: bool, inside: EnclosingCollection) {
+        if !background && inside == EnclosingCollection::Nothing && self.background.take().is_some() {
             // The background collection has ended, and its histories were never observed.
             self.forget(AllocatedUnknown::MissingHistory);
         }
@@ -312,7 +313,7 @@ impl AllocatedBytes {
             self.forget(AllocatedUnknown::MissingHistory);
         }
         self.unmeasured = Some(number);
-        if inside == Inside::Unseen && self.background.is_none() {
+        if inside == EnclosingCollection::Unseen && self.background.is_none() {
             self.forget(AllocatedUnknown::Sweep);
             self.unknown = Some(AllocatedUnknown::Sweep);
             self.background = Some(Background {
@@ -341,7 +342,7 @@ impl AllocatedBytes {
 
     /// Returns the bytes allocated since the previous measurement. Called when the histories of a collection are
     /// complete.
-    pub(crate) fn measure(&mut self, of: &Measured) -> Result<Allocated, AllocatedUnknown> {
+    pub(crate) fn measure(&mut self, of: &CollectionFacts) -> Result<Allocated, AllocatedUnknown> {
         self.large_before_is_at_start |= of.compact_is_a_clock;
         let ours = |background: &Background| background.number.is_none_or(|number| number == of.number);
         let background = self.background.filter(ours);
@@ -358,7 +359,7 @@ impl AllocatedBytes {
         self.measure_background(of, background)
     }
 
-    fn measure_stopped(&mut self, of: &Measured) -> Result<Allocated, AllocatedUnknown> {
+    fn measure_stopped(&mut self, of: &CollectionFacts) -> Result<Allocated, AllocatedUnknown> {
         self.unmeasured = self.unmeasured.filter(|&number| number != of.number);
         let Spaces { gen0, large } = of.spaces;
         let unseen_background = self.background.is_some_and(|background| background.start.is_none());
@@ -426,14 +427,14 @@ impl AllocatedBytes {
 
     /// Returns the bytes allocated into swept free space of generation 0 since its last collection, derived from the
     /// consumed budget.
-    fn hidden(&mut self, of: &Measured, seen: u64, holes: u64, in_sweep: bool) -> u64 {
+    fn hidden(&mut self, of: &CollectionFacts, seen: u64, holes: u64, in_sweep: bool) -> u64 {
         let Some(cycle) = self.cycle else { return 0 };
         if !(cycle.swept || in_sweep) || !of.for_small_objects || cycle.heap_count != of.heap_count {
             return 0;
         }
         let handed_out = cycle.budget.saturating_sub(cycle.holes.saturating_add(holes));
         let seen = cycle.seen.saturating_add(seen);
-        // During a sweep, any live object may have been allocated since the final stop.
+        // During a sweep, any live object can have been allocated since the final stop.
         let unseen = match in_sweep {
             true => cycle.hidden.saturating_add(of.spaces.gen0.live_before),
             false => cycle.hidden,
@@ -443,7 +444,7 @@ impl AllocatedBytes {
 
     fn measure_background(
         &mut self,
-        of: &Measured,
+        of: &CollectionFacts,
         background: Option<Background>,
     ) -> Result<Allocated, AllocatedUnknown> {
         let Spaces { mut gen0, large } = of.spaces;
@@ -458,7 +459,7 @@ impl AllocatedBytes {
         let in_sweep = background.is_some_and(|background| background.measured_in_sweep);
         let known = self.base.filter(|_| start_seen);
         let allocated = known.map(|base| {
-            // No inner collection frees large objects, so a lower value can only be the one at the start.
+            // No inner collection frees large objects, so a lower value can only be the value at the start.
             self.large_before_is_at_start |= inside && large.live_before < base.large_live;
             // On .NET 9 and later both sizes are from the final stop, so no heap grows.
             self.large_before_is_at_start |= large.grown > ROUNDING;
@@ -524,7 +525,7 @@ impl AllocatedBytes {
     /// (.NET 8 and earlier); all of them are alive at the end. Also returns whether the heap grew by more than the
     /// estimate, which means that the estimate is too low. The growth is too low as well, because it excludes
     /// allocations into free space.
-    fn large_meanwhile(&self, of: &Measured, background: Option<Background>, inside: bool) -> (u64, bool) {
+    fn large_meanwhile(&self, of: &CollectionFacts, background: Option<Background>, inside: bool) -> (u64, bool) {
         let Spaces { gen0, large } = of.spaces;
         let estimate = || {
             let (rates, background) = (self.rates?, background?);
@@ -623,7 +624,7 @@ mod tests {
     }
 
     impl Model {
-        fn start(&mut self, background: bool, inside: Inside) -> (u32, i64) {
+        fn start(&mut self, background: bool, inside: EnclosingCollection) -> (u32, i64) {
             self.number += 1;
             self.now += MS;
             self.account.started(self.now, self.number, background, inside);
@@ -632,7 +633,7 @@ mod tests {
 
         fn measure(&mut self, (number, start): (u32, i64), concurrent: bool, gen0: Space, large: Space) {
             self.now += MS;
-            let measured = self.account.measure(&Measured {
+            let measured = self.account.measure(&CollectionFacts {
                 number,
                 start: Some(start),
                 at: self.now,
@@ -647,12 +648,12 @@ mod tests {
             self.at.push(self.total);
         }
 
-        fn collect(&mut self, survives: u64, inside: Inside) {
+        fn collect(&mut self, survives: u64, inside: EnclosingCollection) {
             let start = self.start(false, inside);
             let (small, large) = (self.small, self.large);
             self.small = 0;
             // A collection inside a background collection does not touch large objects.
-            if inside == Inside::Nothing {
+            if inside == EnclosingCollection::Nothing {
                 self.large = large / 100 * survives;
             }
             let space = |before: u64, after: u64| Space {
@@ -667,12 +668,12 @@ mod tests {
         }
 
         fn background(&mut self, small: u64, large: u64, inside: bool, survives: u64) {
-            let start = self.start(true, Inside::Nothing);
+            let start = self.start(true, EnclosingCollection::Nothing);
             self.account.restarted(self.now);
             let before = self.small;
             if inside {
                 self.allocate(small, large);
-                self.collect(survives, Inside::Background);
+                self.collect(survives, EnclosingCollection::Background);
             }
             self.allocate(small, large);
             self.now += MS;
@@ -711,7 +712,7 @@ mod tests {
             match *step {
                 Step::Small(bytes) => self.allocate(bytes, 0),
                 Step::Large(bytes) => self.allocate(0, bytes),
-                Step::Collect(survives) => self.collect(survives, Inside::Nothing),
+                Step::Collect(survives) => self.collect(survives, EnclosingCollection::Nothing),
                 Step::Background {
                     small,
                     large,
@@ -725,8 +726,8 @@ mod tests {
     proptest! {
         /// Scenario: allocations, collections and background collections occur in any order, with collections inside
         /// background collections.
-        /// Guarantee: the first measurement is unknown, every other one is known, their intervals are contiguous, and
-        /// the sum over any of them is the difference of the totals.
+        /// Guarantee: the first measurement is unknown, and all following measurements are known; their intervals are
+        /// contiguous, and the sum over any of them is the difference of the totals.
         #[test]
         fn sums_are_differences_of_totals(steps in prop::collection::vec(step(), 1..60)) {
             let mut model = Model::default();
@@ -765,15 +766,15 @@ mod tests {
                 };
                 let at = i64::from(number);
                 match bits % 7 {
-                    0 => account.started(at, number, true, Inside::Nothing),
-                    1 => account.started(at, number, false, Inside::Unseen),
-                    2 => account.started(at, number, false, Inside::Nothing),
+                    0 => account.started(at, number, true, EnclosingCollection::Nothing),
+                    1 => account.started(at, number, false, EnclosingCollection::Unseen),
+                    2 => account.started(at, number, false, EnclosingCollection::Nothing),
                     3 => account.final_stop(at),
                     4 => account.restarted(at),
                     5 => account.lost(),
                     _ => account.forget(AllocatedUnknown::MissingHistory),
                 }
-                let _ = account.measure(&Measured {
+                let _ = account.measure(&CollectionFacts {
                     number,
                     start: (bits & 8 == 0).then_some(at),
                     at,
@@ -797,8 +798,8 @@ mod tests {
         let mut account = AllocatedBytes::default();
         let mut next = |number: u32, concurrent: bool, before: u64, after: u64, vanished: u64| {
             let at = i64::from(number) * 100 * MS;
-            account.started(at, number, concurrent, Inside::Nothing);
-            account.measure(&Measured {
+            account.started(at, number, concurrent, EnclosingCollection::Nothing);
+            account.measure(&CollectionFacts {
                 number,
                 start: Some(at),
                 at: at + 10 * MS,
@@ -846,7 +847,7 @@ mod tests {
         };
         for (heap_count, is_8) in [(1, true), (2, true), (2, false)] {
             let mut account = AllocatedBytes::default();
-            let measured = |number: u32, at: i64, concurrent: bool, large: Space| Measured {
+            let measured = |number: u32, at: i64, concurrent: bool, large: Space| CollectionFacts {
                 number,
                 start: Some(at),
                 at: if concurrent { at + 40 * MS } else { at },
@@ -860,9 +861,9 @@ mod tests {
                     large,
                 },
             };
-            account.started(MS, 1, false, Inside::Nothing);
+            account.started(MS, 1, false, EnclosingCollection::Nothing);
             let _first = account.measure(&measured(1, MS, false, large(0, 0)));
-            account.started(101 * MS, 2, true, Inside::Nothing);
+            account.started(101 * MS, 2, true, EnclosingCollection::Nothing);
             account.restarted(102 * MS);
             account.final_stop(122 * MS);
             let of = measured(2, 101 * MS, true, large(100_000_000, 30_000_000));
@@ -873,18 +874,18 @@ mod tests {
     }
 
     /// Scenario: the histories of a collection between two complete collections never arrive.
-    /// Guarantee: the allocation before the next collection is unknown, and the allocation before the collection after
-    /// that is known again.
+    /// Guarantee: the allocation before the next collection is unknown, and the allocation before the following
+    /// collection is known again.
     #[test]
     fn missing_history_makes_one_interval_unknown() {
         let mut model = Model::default();
-        model.collect(50, Inside::Nothing);
+        model.collect(50, EnclosingCollection::Nothing);
         model.allocate(1_000_000, 2_000_000);
-        model.start(false, Inside::Nothing);
+        model.start(false, EnclosingCollection::Nothing);
         model.allocate(1_000_000, 0);
-        model.collect(50, Inside::Nothing);
+        model.collect(50, EnclosingCollection::Nothing);
         model.allocate(3_000_000, 0);
-        model.collect(50, Inside::Nothing);
+        model.collect(50, EnclosingCollection::Nothing);
         let bytes: Vec<_> = model
             .measured
             .iter()

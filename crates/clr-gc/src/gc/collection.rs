@@ -16,7 +16,7 @@ pub use plausible::{FIGURES, Figure, Implausible};
 use std::borrow::Cow;
 
 use crate::event::{GcReason, GcType, HeapStats, Phases, SuspendReason};
-use crate::gc::account::{Account, Cause, Stopped};
+use crate::gc::account::{Account, Cause, StopFacts};
 use crate::gc::allocated::{Allocated, AllocatedUnknown};
 use crate::gc::cpu_wait::CpuWait;
 use crate::gc::history::GlobalHistory;
@@ -71,11 +71,11 @@ pub struct Collection {
     pub reason: Option<GcReason>,
     /// Reason of the most recent GCTriggered since the previous GCStart.
     pub trigger: Option<GcReason>,
-    /// Thread of that GCTriggered, which needed or requested the collection.
+    /// Thread of the GCTriggered in [`trigger`](Self::trigger). This thread needed or requested the collection.
     pub trigger_thread: Option<u64>,
     /// Whether a tool, not the program, requested the collection over the diagnostics socket for a heap dump. Only
     /// collections with reason [`GcReason::INDUCED`] have a value; `None` if the reason differs or the origin is
-    /// unknown. The reader of a live process may have more information.
+    /// unknown. The reader of a live process can have more information.
     pub requested_by_tool: Option<bool>,
     /// Time of GCStart.
     pub start: Option<i64>,
@@ -87,7 +87,7 @@ pub struct Collection {
     pub last_event: i64,
     /// Stops of the collection, in order.
     pub pauses: Vec<Pause>,
-    /// Sum of the collection's parts of its stops; `None` if an edge of a stop is missing.
+    /// Sum of the parts of stops that the collection owns; `None` if an edge of a stop is missing.
     pub pause_ns: Option<i64>,
     /// Sum of the suspend times of the stops in which this collection was the first.
     pub suspend_ns: Option<i64>,
@@ -113,8 +113,8 @@ pub struct Collection {
     /// Number of the background collection that was in progress at GCStart, if the GCStart of the background collection
     /// was observed.
     pub background: Option<u32>,
-    /// Whether the runtime created the background collection thread for this collection (GCCreateConcurrentThread).
-    /// That thread exits after 20 s without a background collection.
+    /// Whether the runtime created the background collection thread for this collection (GCCreateConcurrentThread). The
+    /// thread exits after 20 s without a background collection.
     pub thread_created: bool,
     /// Parts that were never observed.
     pub missing: MissingParts,
@@ -128,12 +128,12 @@ pub struct Collection {
     /// Reason why the collecting threads had no CPU, if the account shows such time. Set by the reader of a live
     /// process.
     pub cpu: Option<CpuWait>,
-    /// Effect of the collection on requests. Also set by the reader of a live process.
+    /// Effect of the collection on requests. Set by the reader of a live process.
     pub requests: Option<RequestImpact>,
 }
 
 impl Collection {
-    /// Creates a collection without any information.
+    /// Creates a collection of which only the number is known.
     pub fn unknown(number: u32) -> Self {
         Self {
             number,
@@ -177,15 +177,15 @@ impl Collection {
         self.missing.is_empty()
     }
 
-    /// Returns the bytes allocated since the previous measurement. That is the measurement of the previous collection.
-    /// For a collection that ran inside a background collection, and for that background collection itself, it is the
-    /// later of the two.
+    /// Returns the bytes allocated since the previous measurement, or `None` if unknown. Usually, this is the
+    /// measurement of the previous collection. A background collection is measured at its end, after the collections
+    /// that ran inside it.
     pub fn allocated_since_last(&self) -> Option<u64> {
         self.allocated.ok().map(|allocated| allocated.bytes)
     }
 
-    /// Returns whether bytes were allocated before this collection that are missing from sums over collections: the
-    /// amount is unknown (other than before the first collection), or only a lower bound is known.
+    /// Returns whether sums over collections lack bytes that were allocated before this collection: their amount is
+    /// unknown (except before the first collection), or only a lower bound is known.
     pub fn hides_allocation(&self) -> bool {
         match self.allocated {
             Ok(allocated) => allocated.at_least,
@@ -193,14 +193,16 @@ impl Collection {
         }
     }
 
-    /// Returns whether the collection was requested as by `GC.Collect`, and the known trigger belongs to that request.
+    /// Returns whether the collection and its trigger both have the reason of `GC.Collect` ([`GcReason::INDUCED`]), so
+    /// that the trigger belongs to the request.
     pub fn is_requested(&self) -> bool {
         self.reason == Some(GcReason::INDUCED) && self.trigger == Some(GcReason::INDUCED)
     }
 
-    /// Returns how the time of the collection's stops was spent. The parts add up to the stops with known length. For a
-    /// heap dump requested by another tool, the whole time is attributed to the dump. If there was only one stop, as in
-    /// nearly all collections, the account is borrowed rather than copied because rules read each part separately.
+    /// Returns the division of the collection's stopped time by cause. The parts add up to the stops with known length.
+    /// For a heap dump requested by another tool, the whole time is attributed to the dump. If there was only one stop,
+    /// as in nearly all collections, the account is borrowed rather than copied because rules read each part
+    /// separately.
     pub fn account(&self) -> Cow<'_, Account> {
         let by_tool = self.requested_by_tool == Some(true);
         if let [pause] = self.pauses.as_slice()
@@ -223,13 +225,14 @@ impl Collection {
         })
     }
 
-    /// Returns the time from GCStart to GCEnd. A background collection spends most of it concurrently with the program.
+    /// Returns the time from GCStart to GCEnd, in nanoseconds. A background collection spends most of it concurrently
+    /// with the program.
     pub fn duration_ns(&self) -> Option<i64> {
         // A GCEnd before its GCStart indicates damage and has no length.
         Some(self.end?.saturating_sub(self.start?)).filter(|&ns| ns >= 0)
     }
 
-    /// Returns whether the collection was announced as background and was really concurrent.
+    /// Returns whether the collection was announced as background and ran concurrently with the program.
     pub fn is_concurrent(&self) -> bool {
         self.gc_type == Some(GcType::BACKGROUND) && !self.became_blocking
     }
@@ -272,9 +275,9 @@ pub struct Suspension {
     pub clr_instance: Option<u16>,
     /// Edges of the stop.
     pub edges: StopEdges,
-    /// Time from SuspendEEBegin to SuspendEEEnd.
+    /// Time from SuspendEEBegin to SuspendEEEnd, in nanoseconds.
     pub suspend_ns: Option<i64>,
-    /// Time from SuspendEEBegin to RestartEEEnd.
+    /// Time from SuspendEEBegin to RestartEEEnd, in nanoseconds.
     pub stopped_ns: Option<i64>,
     /// Whether a GCTriggered occurred during the stop: a no-GC region, or a request that led to no collection. Without
     /// a GCTriggered, the stop refreshed a memory limit.
@@ -287,11 +290,11 @@ impl Suspension {
         self.reason != Some(SuspendReason::FOR_GC)
     }
 
-    /// Returns how the time of the stop was spent, or `None` if its length is unknown.
+    /// Returns the division of the stop by cause, or `None` if the length of the stop is unknown.
     pub fn account(&self) -> Option<Account> {
         self.stopped_ns?;
         let spans = [(self.edges.suspend_begin?, self.edges.restart_end?)];
-        let stopped = Stopped::of(self.edges, &spans, PauseKind::Final);
+        let stopped = StopFacts::new(self.edges, &spans, PauseKind::Final);
         Some(if self.is_for_background() {
             stopped.divide().account
         } else {

@@ -1,7 +1,7 @@
-//! A collection packed into about 200 bytes instead of 1,400, for readers that keep many of them.
+//! Packs a collection into about 200 bytes instead of 1,400, for readers that keep many collections.
 //!
-//! The same traversal of all fields ([`Pass`]) writes and reads, so neither direction can omit a field. Numbers are
-//! LEB128, an absent number is a zero byte, and times are relative to the start of the collection.
+//! A single traversal of all fields ([`Pass`]) both writes and reads, so neither direction can omit a field. Numbers
+//! are in LEB128, an absent value is a zero byte, and times are relative to the start of the collection.
 
 mod blank;
 mod field;
@@ -13,11 +13,11 @@ use self::field::Fields as _;
 use self::pass::Pass;
 use crate::gc::collection::Collection;
 
-/// A [`Collection`] as bytes. Unpacking returns the packed collection exactly.
+/// A packed [`Collection`]. Unpacking restores the original collection exactly.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct CompactCollection {
     number: u32,
-    /// Time of GCStart, or of the last event if GCStart is unknown. Times are relative to it.
+    /// Time of GCStart, or of the last event if GCStart is unknown. Packed times are relative to this time.
     origin: i64,
     bytes: Box<[u8]>,
 }
@@ -43,12 +43,12 @@ impl CompactCollection {
         self.number
     }
 
-    /// Returns the number of bytes used in addition to the struct itself.
+    /// Returns the number of bytes allocated for the packed fields, without the struct itself.
     pub fn bytes(&self) -> usize {
         self.bytes.len()
     }
 
-    /// Returns the packed collection.
+    /// Restores the original collection.
     pub fn unpack(&self) -> Collection {
         let mut reader = Reader {
             origin: self.origin,
@@ -118,7 +118,7 @@ mod tests {
     use crate::gc::impact::{RequestImpact, WorstRequest};
     use crate::gc::stop::{PauseKind, StopEdges};
 
-    /// Creates a collection with extreme values in fields of each kind.
+    /// Creates a collection with extreme values in fields of every type. `some` selects which optional fields are set.
     fn with(number: u64, time: i64, some: bool) -> Collection {
         let of = |value: u64| some.then_some(value);
         let pause = Pause {
@@ -183,8 +183,8 @@ mod tests {
     }
 
     proptest! {
-        /// Scenario: a collection has arbitrary numbers and times, including the largest ones.
-        /// Guarantee: unpacking returns the packed collection.
+        /// Scenario: a collection with arbitrary and extreme numbers and times is packed.
+        /// Guarantee: the unpacked collection equals the original collection.
         #[test]
         fn packed_collection_round_trips(
             number in prop_oneof![any::<u64>(), Just(u64::MAX), Just(0)],

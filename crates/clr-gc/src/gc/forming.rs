@@ -1,8 +1,8 @@
 //! A collection that still receives facts, in any order, and its conversion to a record.
 
 use crate::event::{GcReason, GcStart, GcType, HeapStats, PerHeapHistory, Phases};
-use crate::gc::account::{Account, Divided, Marking, MarkingCost, Stopped};
-use crate::gc::allocated::{Allocated, AllocatedUnknown, Measured, Spaces};
+use crate::gc::account::{Account, DividedStop, MarkTimes, MarkingCost, StopFacts};
+use crate::gc::allocated::{Allocated, AllocatedUnknown, CollectionFacts, Spaces};
 use crate::gc::collection::{
     Collection, Committed, GenerationSizes, Implausible, Missing, MissingParts, Pause, PerHeapSums, plausible,
 };
@@ -15,7 +15,7 @@ pub const MAX_HEAPS: u32 = 4096;
 
 /// The facts of one collection that have arrived so far.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct Forming {
+pub(crate) struct FormingCollection {
     pub(crate) number: u32,
     pub(crate) clr_instance: Option<u16>,
     pub(crate) start: Option<(i64, u64, GcStart)>,
@@ -28,7 +28,7 @@ pub(crate) struct Forming {
     pub(crate) heap_stats: Option<HeapStats>,
     pub(crate) global: Option<GlobalHistory>,
     pub(crate) stops: Vec<StopId>,
-    /// The background collection that was in progress at GCStart.
+    /// Number of the background collection that was in progress at GCStart; `None` if none was.
     pub(crate) background: Option<u32>,
     /// Whether the collection is known to have had a stop that was never observed.
     pub(crate) stop_unseen: bool,
@@ -42,7 +42,7 @@ pub(crate) struct Forming {
     /// Time of GCGlobalHeapHistory.
     pub(crate) history_at: Option<i64>,
     /// Marks of the collection.
-    pub(crate) marking: Option<Marking>,
+    pub(crate) marking: Option<MarkTimes>,
     heaps: Vec<u64>,
     sums: [Option<PerHeapSums>; 5],
     spaces: Spaces,
@@ -51,7 +51,7 @@ pub(crate) struct Forming {
     histories: u32,
 }
 
-impl Forming {
+impl FormingCollection {
     pub(crate) fn new(number: u32, at: i64) -> Self {
         Self {
             number,
@@ -118,7 +118,7 @@ impl Forming {
         }
     }
 
-    /// Returns whether the collection was requested as by `GC.Collect`.
+    /// Returns whether the collection has the reason of `GC.Collect`.
     pub(crate) fn is_induced(&self) -> bool {
         self.start
             .as_ref()
@@ -150,7 +150,8 @@ impl Forming {
     }
 
     /// Creates the record. `stops` are the stops of the collection, in order; they are closed unless the session ended
-    /// during a stop. `cost` covers earlier collections and learns from this collection.
+    /// during a stop. `cost` covers earlier collections, and learns from this collection if it is not a full
+    /// collection.
     pub(crate) fn into_collection(self, stops: &[&Stop], losses: &LossIntervals, cost: &mut MarkingCost) -> Collection {
         let became_blocking = self.became_blocking(stops);
         let mut pauses: Vec<Pause> = Vec::with_capacity(stops.len());
@@ -180,7 +181,7 @@ impl Forming {
         missing.add(Missing::GlobalHistory, self.global.is_none());
         missing.add(Missing::PerHeapHistory, !self.has_all_histories());
 
-        // A collection in flight reports the pauses so far; its end is missing anyway.
+        // A collection in progress reports the pauses so far; its missing end shows that the sum is incomplete.
         let pause_known = first_stop_seen && !self.stop_unseen && !final_unseen && parts_known;
         let (start, end) = (self.start.as_ref().map(|start| start.0), self.end.map(|end| end.0));
         let first = stops
@@ -206,8 +207,8 @@ impl Forming {
             reason: self.start.as_ref().map(|start| start.2.reason),
             trigger: self.trigger,
             trigger_thread: self.trigger_thread,
-            // A dump also walks other collections that run at the same time, and the program may have requested one of
-            // them. The thread decides if it is known.
+            // A dump also walks the heap in other collections during the dump, and the program can have requested one
+            // of them. `Machine::report` therefore overrides this value if the requesting thread is known.
             requested_by_tool: self.dumped.then_some(true).filter(|_| self.is_induced()),
             start,
             end,
@@ -265,7 +266,7 @@ impl Forming {
         let can_be = spans.iter().all(|(from, to)| from <= to);
         let divided = pause_ns.map(|ns| match can_be {
             true => self.stopped(stop, &spans, kind, cost).divide(),
-            false => Divided {
+            false => DividedStop {
                 account: Account::unexplained(ns),
                 handles_ns: None,
                 marks: Vec::new(),
@@ -292,7 +293,7 @@ impl Forming {
                 .filter(|&number| number != self.number)
                 .collect(),
             kind,
-            edges: StopEdges::of(stop),
+            edges: StopEdges::from_stop(stop),
         }
     }
 
@@ -306,10 +307,10 @@ impl Forming {
         spans: &'a [(i64, i64)],
         kind: PauseKind,
         cost: &'a MarkingCost,
-    ) -> Stopped<'a> {
+    ) -> StopFacts<'a> {
         let start = self.start.as_ref();
         let sent = self.global.as_ref();
-        Stopped {
+        StopFacts {
             start: start.map(|start| start.0),
             history: self.history_at,
             is_compacting: sent.is_some_and(|sent| sent.mechanisms.is_compaction()),
@@ -321,7 +322,7 @@ impl Forming {
             handles: self.heap_stats.map(|stats| stats.gc_handle_count),
             pinned: self.heap_stats.map(|stats| stats.pinned_object_count),
             cost: Some(cost),
-            ..Stopped::of(StopEdges::of(stop), spans, kind)
+            ..StopFacts::new(StopEdges::from_stop(stop), spans, kind)
         }
     }
 
@@ -351,7 +352,8 @@ impl Forming {
         sizes
     }
 
-    /// Returns the bytes allocated before the collection, unless events of that period are missing.
+    /// Returns the bytes allocated before the collection, or the reason why they are unknown, for example because
+    /// events of the interval were lost.
     fn allocated(&self, losses: &LossIntervals) -> Result<Allocated, AllocatedUnknown> {
         let allocated = self.allocated.unwrap_or(Err(AllocatedUnknown::MissingHistory))?;
         if losses.overlap(allocated.since, allocated.until) {
@@ -360,14 +362,15 @@ impl Forming {
         Ok(allocated)
     }
 
-    /// Returns the input for the allocation measurement, once, when the histories are complete.
-    pub(crate) fn measured(&self, at: i64) -> Option<Measured> {
+    /// Returns the input for the allocation measurement, or `None` if the histories are incomplete or the allocation is
+    /// already measured.
+    pub(crate) fn measured(&self, at: i64) -> Option<CollectionFacts> {
         let global = self
             .global
             .filter(|_| self.allocated.is_none() && self.has_all_histories())?;
         let start = self.start.as_ref().map(|start| start.0);
         let lasted = start.map(|start| at.saturating_sub(start));
-        Some(Measured {
+        Some(CollectionFacts {
             number: self.number,
             start,
             at,

@@ -30,7 +30,7 @@ pub struct GlobalHistory {
 }
 
 impl GlobalHistory {
-    pub(crate) fn of(event: &GlobalHeapHistory<'_>) -> Self {
+    pub(crate) fn from_event(event: &GlobalHeapHistory<'_>) -> Self {
         Self {
             heap_count: u32::try_from(event.num_heaps).unwrap_or(0),
             gen0_budget: event.final_youngest_desired,

@@ -1,7 +1,7 @@
 //! Effect of a collection on requests.
 
-/// Effect of one collection on the requests that ended soon after it. No event of the collector reports it; the reader
-/// of the process's requests sets it.
+/// Effect of one collection on the requests that ended soon after it. No event of the collector reports this effect;
+/// the reader of the process's requests sets it.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct RequestImpact {
     /// Number of requests that the collection stopped.

@@ -1,7 +1,7 @@
 //! Intervals in which events are known to be missing.
 
-/// Maximum number of separate intervals per process. Beyond it, the two nearest intervals are merged. More collections
-/// may then be marked as lossy, but never fewer.
+/// Maximum number of separate intervals per process. If there are more intervals, the two nearest intervals are merged.
+/// The merge can mark more collections as lossy, but never fewer.
 pub const MAX_LOSS_INTERVALS: usize = 4096;
 
 /// Disjoint, sorted intervals in nanoseconds since the sync point. The ends are exclusive: missing events lie strictly
@@ -12,7 +12,7 @@ pub(crate) struct LossIntervals {
 }
 
 impl LossIntervals {
-    /// Records that events are missing between `after` (`None`: the start of the stream) and `before`.
+    /// Records that events are missing between `after` and `before`. `after` is `None` for the start of the stream.
     pub(crate) fn add(&mut self, after: Option<i64>, before: i64) {
         let (mut from, mut to) = (after.unwrap_or(i64::MIN), before);
         if from >= to {

@@ -14,7 +14,7 @@ use crate::event::{ClrEvent, DynamicData, GcReason, Kind, SuspendReason};
 use crate::gc::account::{MarkingCost, Marks};
 use crate::gc::allocated::AllocatedBytes;
 use crate::gc::collection::{Collection, Suspension};
-use crate::gc::forming::Forming;
+use crate::gc::forming::FormingCollection;
 use crate::gc::loss::LossIntervals;
 use crate::gc::stop::{Stop, StopId};
 use crate::gc::trail::Trails;
@@ -22,18 +22,18 @@ use finalizers::FinalizerThread;
 use tools::ToolThread;
 
 pub use finalizers::Finalizers;
-pub use open::Open;
+pub use open::OpenOperations;
 
 /// Maximum delay, in stream time, of facts that belong to a collection after its last fact. The histories of a server
 /// background collection follow its GCEnd. After this delay the collection is reported as incomplete.
-pub const PATIENCE_NS: i64 = 2_000_000_000;
+pub const MAX_DELAY_NS: i64 = 2_000_000_000;
 
 /// Time for which a live machine holds back a whole collection. Losses become visible up to two passes of the runtime's
 /// streaming thread (100 ms each) later.
 pub const LIVE_SETTLE_NS: i64 = 200_000_000;
 
-/// Maximum distance of a time from the sync point, 36 years. A damaged time beyond it is clamped. Differences between
-/// two such times fit into 64 bits.
+/// Maximum distance of a time from the sync point, 36 years. A damaged time beyond this distance is clamped.
+/// Differences between two such times fit into 64 bits.
 pub const MAX_OFFSET_NS: i64 = i64::MAX / 8;
 
 /// Maximum number of collections that share one stop. No recording has more than two.
@@ -42,8 +42,8 @@ pub const MAX_RUNS: usize = 16;
 /// Maximum number of stops of one collection. A background collection has two.
 pub const MAX_STOPS: usize = 64;
 
-/// Maximum number of collections in progress at once. The runtime has two slots; any further ones are left over from
-/// lost events.
+/// Maximum number of collections in progress at once. The runtime has two slots; additional collections remain only if
+/// their ends were lost.
 pub const MAX_FORMING: usize = 64;
 
 /// Maximum number of suspensions that are open at once, one per thread.
@@ -65,7 +65,7 @@ const MAX_OTHER_REASONS: usize = 64;
 
 /// Time at which a finished collection is reported.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Settling {
+pub enum ReportTiming {
     /// The end of the stream, when every loss is known (files).
     AtTheEnd,
     /// The given number of nanoseconds of stream time after the last fact of the collection (live).
@@ -83,7 +83,7 @@ enum Share {
 }
 
 impl Share {
-    fn of(kind: Kind) -> Self {
+    fn for_kind(kind: Kind) -> Self {
         match kind {
             Kind::MarkStackRoots
             | Kind::MarkFinalizeQueueRoots
@@ -135,15 +135,15 @@ pub struct OtherStops {
     pub reason: SuspendReason,
     /// Number of stops observed from begin to end.
     pub count: u64,
-    /// Sum of the time from SuspendEEBegin to RestartEEEnd. The stops can overlap stops of collections, because the
-    /// time includes the wait for the lock.
+    /// Sum of the time from SuspendEEBegin to RestartEEEnd, in nanoseconds. The stops can overlap stops of collections,
+    /// because the time includes the wait for the lock.
     pub stopped_ns: i64,
 }
 
 /// A finished item that waits until it can be reported.
 #[derive(Debug)]
-enum Settled {
-    Collection(Box<Forming>),
+enum FinishedItem {
+    Collection(Box<FormingCollection>),
     Suspension(Box<Stop>),
 }
 
@@ -155,19 +155,19 @@ struct ClosedStop {
     waiting: usize,
 }
 
-/// Reconstructs the collections of one runtime. See the [module](crate::gc).
+/// A state machine that reconstructs the collections of one runtime. See the [module](crate::gc).
 #[derive(Debug)]
 pub struct Machine {
-    settling: Settling,
+    settling: ReportTiming,
     is_finished: bool,
     clr_instance: Option<u16>,
     newest: Option<i64>,
-    /// Time that has passed without events since the newest event.
+    /// Time up to which no event followed the newest event; `None` if unknown.
     quiet_until: Option<i64>,
     next_stop: StopId,
     open: Vec<Stop>,
-    /// Closed stops that belong to collections not yet reported. There are usually none or few. They are boxed because
-    /// a node of the map reserves space for eleven.
+    /// Closed stops that belong to collections not yet reported. The map usually has at most a few stops. The stops are
+    /// boxed because a node of the map reserves space for eleven entries.
     closed: BTreeMap<StopId, Box<ClosedStop>>,
     /// Final stops (reason 6) of a background collection whose GCStart was never observed.
     orphan_finals: Vec<Stop>,
@@ -175,11 +175,11 @@ pub struct Machine {
         clippy::vec_box,
         reason = "large and usually empty, while the vector keeps its capacity"
     )]
-    forming: Vec<Box<Forming>>,
-    settled: VecDeque<(i64, Settled)>,
+    forming: Vec<Box<FormingCollection>>,
+    settled: VecDeque<(i64, FinishedItem)>,
     /// Histories of a collection whose GCStart was never observed because the session started during it. The GCEnd in
     /// the same stop will provide its number.
-    unnumbered: Option<(u64, Box<Forming>)>,
+    unnumbered: Option<(u64, Box<FormingCollection>)>,
     trails: Trails,
     losses: LossIntervals,
     /// Reason of the newest GCTriggered since the previous GCStart.
@@ -187,7 +187,8 @@ pub struct Machine {
     /// Thread of that GCTriggered.
     trigger_thread: Option<u64>,
     tools: ToolThread,
-    /// Whether a GCTriggered has arrived since the last stop closed. On server GC it precedes the suspension.
+    /// Whether a GCTriggered has arrived since the last stop closed. Under server GC, GCTriggered precedes the
+    /// suspension.
     triggered_outside: bool,
     /// Whether a triggered stop without a collection has occurred since the last GCStart. In that case the runtime
     /// increments the count without events.
@@ -197,8 +198,8 @@ pub struct Machine {
     last_ended: Option<u32>,
     /// The background collection in progress, or the last one.
     background: Option<u32>,
-    /// Whether a final stop has started since the last background collection ended, which means that another one is in
-    /// progress.
+    /// Whether a final stop has started since the last background collection ended, which means that another background
+    /// collection is in progress.
     final_since_end: bool,
     allocated: AllocatedBytes,
     /// Marks of the running collection.
@@ -215,7 +216,7 @@ pub struct Machine {
 
 impl Machine {
     /// Creates a machine that has observed no events.
-    pub fn new(clr_instance: Option<u16>, settling: Settling) -> Self {
+    pub fn new(clr_instance: Option<u16>, settling: ReportTiming) -> Self {
         Self {
             settling,
             is_finished: false,
@@ -251,8 +252,8 @@ impl Machine {
         }
     }
 
-    /// Creates a machine for a process that appears after these events are already known to be lost.
-    pub(crate) fn after(clr_instance: Option<u16>, settling: Settling, losses: LossIntervals) -> Self {
+    /// Creates a machine for a process that appears after these losses were recorded.
+    pub(crate) fn after(clr_instance: Option<u16>, settling: ReportTiming, losses: LossIntervals) -> Self {
         Self {
             losses,
             ..Self::new(clr_instance, settling)
@@ -263,7 +264,7 @@ impl Machine {
     /// event. Returns the number of the collection that the event belongs to, if it is known by now.
     ///
     /// Events should arrive in time order. An event that arrives late is processed, and the time by which it was late
-    /// counts as a loss, because conclusions drawn in the meantime may be wrong.
+    /// counts as a loss, because conclusions drawn before its arrival can be wrong.
     pub fn observe(&mut self, at: i64, thread: u64, event: &ClrEvent<'_>) -> Option<u32> {
         let at = at.clamp(-MAX_OFFSET_NS, MAX_OFFSET_NS);
         match event {
@@ -274,7 +275,7 @@ impl Machine {
             ClrEvent::GcEnd(event) => return self.in_order(at).end(at, thread, event.count, event.depth),
             ClrEvent::HeapStats(event) => {
                 // A collection that these statistics complete is removed, so look it up first.
-                let of = self.trails.of(thread).ended;
+                let of = self.trails.get_or_insert(thread).ended;
                 let of = of.and_then(|number| self.forming.iter().find(|forming| forming.number == number));
                 let by_background = of.is_some_and(|forming| forming.announced_background());
                 self.finalizable_found(at, event.finalization_promoted_count, by_background);
@@ -292,7 +293,7 @@ impl Machine {
             ClrEvent::GlobalHeapHistory(event) => return self.in_order(at).global(at, thread, event),
             ClrEvent::PerHeapHistory(event) => return self.in_order(at).per_heap(at, thread, event),
             ClrEvent::RestartEeBegin(_) => {
-                self.in_order(at).trails.of(thread).ended = None;
+                self.in_order(at).trails.get_or_insert(thread).ended = None;
                 let stop = self.open_stop(thread)?;
                 if stop.restarting != Some(at) {
                     stop.restart_begin(at);
@@ -323,7 +324,7 @@ impl Machine {
                 self.marks.mark(number, at, event);
                 return Some(number);
             }
-            event => match Share::of(event.kind()) {
+            event => match Share::for_kind(event.kind()) {
                 Share::Running => return self.running().or_else(|| self.background_under_way()),
                 Share::Background => return self.background_under_way(),
                 Share::None => {}
@@ -337,15 +338,16 @@ impl Machine {
         self.tools.session_ended(thread);
     }
 
-    /// Records that events are missing between `after` (`None`: the start of the stream) and `before`, both in
-    /// nanoseconds since the sync point.
+    /// Records that events are missing between `after` and `before`, both in nanoseconds since the sync point. `after`
+    /// is `None` for the start of the stream.
     pub fn lost(&mut self, after: Option<i64>, before: i64) {
         self.losses.add(after, before);
         self.allocated.lost();
         self.finalizers_lost(before);
     }
 
-    /// Advances the time of a live stream without events, so that items that have waited long enough are reported.
+    /// Advances the time of a live stream without events to `now`, in nanoseconds since the sync point, so that items
+    /// that have waited long enough are reported.
     pub fn tick(&mut self, now: i64) {
         self.newest = Some(self.newest.map_or(now, |newest| newest.max(now)));
         self.expire(now);
@@ -361,10 +363,10 @@ impl Machine {
         }
     }
 
-    /// Returns whether any item needs only time to be reported: a finished collection, or a collection whose remaining
-    /// facts do not arrive.
+    /// Returns whether any item will be reported when enough time has passed: a finished collection, or a collection
+    /// whose remaining facts do not arrive.
     pub fn is_waiting(&self) -> bool {
-        let in_flight = |forming: &Forming| forming.announced_background() && forming.end.is_none();
+        let in_flight = |forming: &FormingCollection| forming.announced_background() && forming.end.is_none();
         !self.settled.is_empty() || self.forming.iter().any(|forming| !in_flight(forming))
     }
 
@@ -383,14 +385,14 @@ impl Machine {
     /// Returns the next collection or suspension that is ready, in the order in which they finished.
     ///
     /// If more than [`MAX_SETTLED`] items wait, the oldest quarter is ready regardless of the time. Losses in their
-    /// period may not be known yet, so these collections are [lossy](Collection::lossy), and these suspensions have no
-    /// durations.
+    /// period are not necessarily known yet, so these collections are [lossy](Collection::lossy), and these suspensions
+    /// have no durations.
     pub fn next_outcome(&mut self) -> Option<Outcome> {
         let (since, _) = self.settled.front()?;
         let ready = match self.settling {
             _ if self.is_finished => true,
-            Settling::AtTheEnd => false,
-            Settling::After(ns) => self
+            ReportTiming::AtTheEnd => false,
+            ReportTiming::After(ns) => self
                 .newest
                 .max(self.quiet_until)
                 .is_some_and(|newest| newest >= since.saturating_add(ns)),
@@ -402,20 +404,20 @@ impl Machine {
         }
         let (_, settled) = self.settled.pop_front()?;
         Some(match settled {
-            Settled::Collection(forming) => {
+            FinishedItem::Collection(forming) => {
                 let mut collection = self.report(*forming);
                 collection.lossy |= !ready;
                 Outcome::Collection(Box::new(collection))
             }
-            Settled::Suspension(mut stop) => {
+            FinishedItem::Suspension(mut stop) => {
                 stop.void |= !ready;
                 Outcome::Suspension(self.finished_suspension(*stop))
             }
         })
     }
 
-    /// Returns whether the oldest item must be reported regardless of the time. Once started, this continues for a
-    /// quarter of the items, because each query of the machine's contents scans the waiting items.
+    /// Returns whether the oldest item must be reported regardless of the time. Once such reports have started, they
+    /// continue for a quarter of the items, because each query of the machine's contents scans the waiting items.
     fn relieves(&mut self) -> bool {
         let enough = MAX_SETTLED / self.shared_by / 4 * 3;
         self.relieving = self.overflows() || (self.relieving && self.settled.len() > enough);
@@ -427,9 +429,10 @@ impl Machine {
         self.shared_by = machines.max(1);
     }
 
-    /// Returns whether more items wait to be reported than a live machine keeps. If so, take all outcomes.
+    /// Returns whether more items wait to be reported than a live machine keeps, which is its share of [`MAX_SETTLED`].
+    /// If so, take all outcomes.
     pub fn overflows(&self) -> bool {
-        self.settling != Settling::AtTheEnd && self.settled.len() > MAX_SETTLED / self.shared_by
+        self.settling != ReportTiming::AtTheEnd && self.settled.len() > MAX_SETTLED / self.shared_by
     }
 
     /// Returns the stops for reasons other than a collection, by reason.
@@ -437,7 +440,8 @@ impl Machine {
         &self.others
     }
 
-    /// Records the time of an event that the machine's conclusions depend on.
+    /// Records the time of an event that the machine's conclusions depend on. If the event is older than the newest
+    /// event, records a loss between both events.
     fn in_order(&mut self, at: i64) -> &mut Self {
         match self.newest {
             Some(newest) if at < newest => self.lost(Some(at - 1), newest + 1),

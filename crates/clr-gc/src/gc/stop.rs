@@ -69,7 +69,8 @@ pub(crate) struct Stop {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct StopPart {
     pub(crate) number: u32,
-    /// Start of the part: the begin of the stop for the first collection, GCStart for later collections.
+    /// Start of the part: the start of the stop for the first collection, GCStart for later collections; `None` if
+    /// unknown.
     pub(crate) start: Option<i64>,
     /// Intervals in which the threads were suspended for this collection; `None` if an edge is missing.
     pub(crate) spans: Option<Vec<(i64, i64)>>,
@@ -78,7 +79,7 @@ pub(crate) struct StopPart {
 }
 
 impl StopPart {
-    /// Returns how long the threads were suspended for this collection.
+    /// Returns the time for which the threads were suspended for this collection, in nanoseconds, or `None` if unknown.
     pub(crate) fn ns(&self) -> Option<i64> {
         self.spans
             .as_ref()
@@ -119,12 +120,12 @@ pub struct StopEdges {
     pub restart_begin: Option<i64>,
     /// RestartEEEnd.
     pub restart_end: Option<i64>,
-    /// Thread that stopped and restarted the others.
+    /// Thread that stopped and restarted the other threads.
     pub thread: u64,
 }
 
 impl StopEdges {
-    pub(crate) fn of(stop: &Stop) -> Self {
+    pub(crate) fn from_stop(stop: &Stop) -> Self {
         Self {
             suspend_begin: stop.begin,
             suspend_end: stop.suspended,
@@ -247,7 +248,8 @@ impl Stop {
         !self.broken && !self.void && self.begin.is_some() && self.suspended.is_some() && self.restarted.is_some()
     }
 
-    /// Returns the time from SuspendEEBegin to SuspendEEEnd.
+    /// Returns the time from SuspendEEBegin to SuspendEEEnd, in nanoseconds, or `None` if an edge is missing or
+    /// unreliable.
     pub(crate) fn suspend_ns(&self) -> Option<i64> {
         if self.broken || self.void {
             return None;
@@ -255,7 +257,7 @@ impl Stop {
         Some(self.suspended? - self.begin?)
     }
 
-    /// Returns the time from SuspendEEBegin to RestartEEEnd if the stop is whole.
+    /// Returns the time from SuspendEEBegin to RestartEEEnd, in nanoseconds, or `None` if the stop is not whole.
     pub(crate) fn stopped_ns(&self) -> Option<i64> {
         if !self.is_whole() {
             return None;

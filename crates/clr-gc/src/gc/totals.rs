@@ -16,13 +16,13 @@ pub struct PauseQuantiles {
     pub p95: i64,
     /// 99th percentile.
     pub p99: i64,
-    /// Longest pause.
+    /// Duration of the longest pause.
     pub max: i64,
 }
 
 impl PauseQuantiles {
     /// Computes the quantiles, or returns `None` if there are no pauses. Sorts the pauses.
-    pub fn of(pauses: &mut [i64]) -> Option<Self> {
+    pub fn from_pauses(pauses: &mut [i64]) -> Option<Self> {
         pauses.sort_unstable();
         let rank = |percent: usize| {
             pauses
@@ -57,7 +57,7 @@ pub struct Group {
 impl Group {
     /// Returns the quantiles of the known pauses.
     pub fn quantiles(&self) -> Option<PauseQuantiles> {
-        PauseQuantiles::of(&mut self.pauses.clone())
+        PauseQuantiles::from_pauses(&mut self.pauses.clone())
     }
 }
 
@@ -75,7 +75,7 @@ pub struct Totals {
     /// Known time during which the managed threads were suspended, for collections and for stops without a collection,
     /// in ns.
     pub stopped_ns: i64,
-    /// Division of that time by cause and by origin. Each division adds up to it.
+    /// Division of [`stopped_ns`](Self::stopped_ns) by cause and by origin. Each division adds up to this time.
     pub stopped: StoppedTime,
     /// Number of stops without a collection.
     pub suspensions: u64,
@@ -88,7 +88,7 @@ pub struct Totals {
     /// Whether the allocation before some collection after the first is unknown, or is only a minimum. In that case
     /// `allocated` is a lower bound.
     pub allocated_lower_bound: bool,
-    /// Bytes promoted.
+    /// Bytes promoted; `None` if unknown for all collections.
     pub promoted: Option<u64>,
 }
 
@@ -169,7 +169,7 @@ impl Totals {
 
     /// Returns the quantiles over all collections with a known pause.
     pub fn quantiles(&self) -> Option<PauseQuantiles> {
-        PauseQuantiles::of(
+        PauseQuantiles::from_pauses(
             &mut self
                 .groups
                 .iter()
@@ -194,7 +194,7 @@ mod tests {
     #[test]
     fn quantiles_are_observed_pauses() {
         let mut hundred: Vec<i64> = (1..=100).rev().collect();
-        let quantiles = PauseQuantiles::of(&mut hundred);
+        let quantiles = PauseQuantiles::from_pauses(&mut hundred);
         assert_eq!(
             quantiles,
             Some(PauseQuantiles {
@@ -205,7 +205,7 @@ mod tests {
             })
         );
         assert_eq!(
-            PauseQuantiles::of(&mut [7]),
+            PauseQuantiles::from_pauses(&mut [7]),
             Some(PauseQuantiles {
                 p50: 7,
                 p95: 7,
@@ -213,6 +213,6 @@ mod tests {
                 max: 7
             })
         );
-        assert_eq!(PauseQuantiles::of(&mut []), None);
+        assert_eq!(PauseQuantiles::from_pauses(&mut []), None);
     }
 }

@@ -31,7 +31,7 @@ impl Trails {
     }
 
     /// Returns the trail of a thread, which is empty if the thread is new.
-    pub(crate) fn of(&mut self, thread: u64) -> &mut Trail {
+    pub(crate) fn get_or_insert(&mut self, thread: u64) -> &mut Trail {
         let place = match self.trails.iter().position(|trail| trail.thread == thread) {
             Some(place) => place,
             None => {
@@ -60,10 +60,10 @@ mod tests {
     fn silent_threads_are_dropped_first() {
         let mut trails = Trails::default();
         for thread in 0..2 * MAX_THREADS as u64 {
-            trails.of(thread).ended = Some(1);
+            trails.get_or_insert(thread).ended = Some(1);
         }
         assert_eq!(trails.trails.len(), MAX_THREADS);
-        assert_eq!(trails.of(2 * MAX_THREADS as u64 - 1).ended, Some(1));
-        assert_eq!(trails.of(0).ended, None);
+        assert_eq!(trails.get_or_insert(2 * MAX_THREADS as u64 - 1).ended, Some(1));
+        assert_eq!(trails.get_or_insert(0).ended, None);
     }
 }

@@ -3,7 +3,7 @@
 use nettrace::TraceHeader;
 
 use crate::event::ClrEvent;
-use crate::gc::{LossIntervals, Machine, Settling};
+use crate::gc::{LossIntervals, Machine, ReportTiming};
 use crate::stream::scope::rebuilds;
 
 /// Maximum number of processes of a stream that are tracked separately (V6 records whole machines). Events of further
@@ -13,9 +13,9 @@ pub const MAX_PROCESSES: usize = 4096;
 /// Identity of a process in a stream and of one of its runtimes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct ProcessKey {
-    /// Pid from the stream, as seen inside the target.
+    /// Process id from the stream, in the pid namespace of the target; `None` if the stream does not contain it.
     pub pid: Option<u64>,
-    /// ClrInstanceID.
+    /// Number of the runtime within its process (ClrInstanceID); `None` if the events do not contain it.
     pub clr_instance: Option<u16>,
 }
 
@@ -34,13 +34,13 @@ impl Process {
     }
 }
 
-/// Returns whether the runtime is CoreCLR. All versions of CoreCLR send the events of the finalizer thread; of
-/// NativeAOT, only the newest version does. NativeAOT is recognized because it reports 65,535 processors.
+/// Returns whether the runtime is CoreCLR. All versions of CoreCLR send the events of the finalizer thread, but only
+/// the newest version of NativeAOT sends them. NativeAOT is recognized because it reports 65,535 processors.
 pub(super) fn is_core_clr(header: &TraceHeader) -> bool {
     header.processors.is_some_and(|processors| processors != 0xFFFF)
 }
 
-/// Returns the ClrInstanceID of events that are used to rebuild collections, without visiting their fields.
+/// Returns the ClrInstanceID of an event. The fields of frequent events are accessed directly, which is faster.
 fn instance(event: &ClrEvent<'_>) -> Option<u16> {
     match event {
         ClrEvent::GcStart(event) => event.clr_instance,
@@ -58,12 +58,13 @@ fn instance(event: &ClrEvent<'_>) -> Option<u16> {
     }
 }
 
-/// Returns the process of an event. Adds the process if the event is used to rebuild collections.
+/// Returns the process of an event. Adds an unknown process if the event is used to rebuild collections and the limit
+/// allows another process; otherwise, returns `None` for an unknown process.
 pub(super) fn process_of<'p>(
     (processes, max_processes): (&'p mut Vec<Process>, usize),
     pid: Option<u64>,
     event: &ClrEvent<'_>,
-    (settling, losses, is_core_clr): (Settling, &LossIntervals, bool),
+    (settling, losses, is_core_clr): (ReportTiming, &LossIntervals, bool),
 ) -> Option<&'p mut Process> {
     let key = ProcessKey {
         pid,
@@ -78,7 +79,7 @@ pub(super) fn process_of<'p>(
             if is_core_clr {
                 machine.expects_finalizers();
             }
-            // In most cases there is only one process.
+            // Most streams have only one process, so reserve space for exactly one more.
             processes.reserve_exact(1);
             processes.push(Process { key, machine });
             let machines = processes.len();

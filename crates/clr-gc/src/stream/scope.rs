@@ -1,5 +1,5 @@
-//! Selection of the events of a stream to decode. The decision is made once per definition, so other events only cost
-//! their count.
+//! Selection of the events of a stream to decode. The decision is made once per definition, so the stream only counts
+//! all other events.
 
 use nettrace::Metadata;
 
@@ -11,18 +11,19 @@ const UNKNOWN_TAG: u32 = u32::MAX;
 /// Selection of the events to decode.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Scope {
-    /// Events that are needed to rebuild collections. All other events are only counted, which is fast.
+    /// Events that are needed to rebuild collections. All other events are only counted, which takes a few nanoseconds
+    /// each.
     Collections,
     /// Like [`Collections`](Self::Collections), plus the undecoded events of this provider.
     CollectionsAnd(&'static str),
-    /// Every event of the stream, all passed to the observer.
+    /// Every event of the stream. The observer receives all of them.
     Everything,
 }
 
 impl Scope {
     /// Returns the tag of events with this definition, or `None` if they are not decoded.
     pub(super) fn tag(self, metadata: &Metadata) -> Option<u32> {
-        let layout = Layout::of(&metadata.provider, metadata.event_id, metadata.version);
+        let layout = Layout::find(&metadata.provider, metadata.event_id, metadata.version);
         match (self, layout) {
             (Self::Everything, layout) => Some(layout.map_or(UNKNOWN_TAG, Layout::to_tag)),
             (_, Some(layout)) if rebuilds(layout.kind) || names_runtime(layout.kind) => Some(layout.to_tag()),

@@ -9,7 +9,7 @@ use crate::cases::CASES;
 #[test]
 fn decoding_does_not_allocate() {
     for case in CASES.iter() {
-        let layout = Layout::of(case.provider, case.id, Some(case.version)).unwrap();
+        let layout = Layout::find(case.provider, case.id, Some(case.version)).unwrap();
         let payload = case.payload(PointerSize::Eight);
         let mut fields = 0;
         let allocations = allocation_counter::measure(|| {

@@ -14,7 +14,7 @@ pub(crate) struct Case {
     pub(crate) sizes: (usize, usize),
     /// Fields as text.
     pub(crate) fields: String,
-    /// Fields as text, with their types on the wire.
+    /// Fields as text, with their types on the wire; the payload is built from this text.
     text: String,
 }
 
@@ -49,7 +49,7 @@ pub(crate) static CASES: LazyLock<Vec<Case>> = LazyLock::new(|| {
             let (version, sizes) = version.split_once(' ').unwrap();
             let (wide, narrow) = sizes.split_once('/').unwrap_or((sizes, sizes));
             let version = version.parse().unwrap();
-            let text = of_version(&fields, version);
+            let text = select_fields(&fields, version);
             cases.push(Case {
                 provider,
                 id: id.parse().unwrap(),
@@ -64,8 +64,8 @@ pub(crate) static CASES: LazyLock<Vec<Case>> = LazyLock::new(|| {
     cases
 });
 
-/// Returns the fields that exist in this version.
-fn of_version(fields: &str, version: u32) -> String {
+/// Returns the fields in `fields` that exist in this version.
+fn select_fields(fields: &str, version: u32) -> String {
     let (first, later) = fields.split_once('|').unwrap_or((fields, ""));
     let later = later.split('|').filter_map(|part| part.split_once(' '));
     let later = later.filter(|(since, _)| version >= since.parse().unwrap());
@@ -77,8 +77,8 @@ fn of_version(fields: &str, version: u32) -> String {
         .join(" ")
 }
 
-/// Returns the bytes of these fields, written independently of the tables that read them, and the fields without their
-/// types on the wire.
+/// Returns the bytes of these fields, and the fields as text without their types on the wire. This function does not
+/// use the decoder's tables, so that tests compare two independent implementations.
 fn read(text: &str, pointer: PointerSize) -> (Vec<u8>, String) {
     let (mut bytes, mut shown) = (Vec::new(), String::new());
     let mut quoted = false;
@@ -125,9 +125,10 @@ fn number(kind: &str, number: &str, pointer: PointerSize) -> Vec<u8> {
     number.parse::<i128>().unwrap().to_le_bytes()[..width].to_vec()
 }
 
-/// `ID NAME vVERSION BYTES, vVERSION BYTES/BYTES ON 32 BITS: FIELDS`, on several lines if it is long. A field is
-/// `Name=value` with its type on the wire; `ptr` has the width of a pointer. Fields after `|2` exist since version 2;
-/// `~u16` is padding, `~pad` is padding if pointers have 8 bytes; `#` starts bytes.
+/// `ID NAME vVERSION BYTES, vVERSION BYTES/BYTES ON 32 BITS: FIELDS`, continued on lines that start with a space. A
+/// field is `Name=value` with its type on the wire; `ptr` has the width of a pointer. Fields after `|2` exist since
+/// version 2; `~u16` is padding of 2 bytes. `~pad` is padding of 4 bytes that exists only if pointers have 8 bytes. `#`
+/// starts bytes in hexadecimal digits.
 const TABLE: &str = r#"runtime
 0 EventSourceMessage v0 12: message="ERROR"
 1 GCStart v0 8: Count=7u32 Reason=4u32

@@ -10,7 +10,7 @@ const POINTERS: [PointerSize; 2] = [PointerSize::Eight, PointerSize::Four];
 /// Returns every case with both pointer sizes: case, layout, pointer size, payload.
 fn payloads() -> impl Iterator<Item = (&'static Case, Layout, PointerSize, Vec<u8>)> {
     CASES.iter().flat_map(|case| {
-        let Some(layout) = Layout::of(case.provider, case.id, Some(case.version)) else {
+        let Some(layout) = Layout::find(case.provider, case.id, Some(case.version)) else {
             panic!("{} {} version {} is unknown", case.provider, case.id, case.version);
         };
         assert_eq!(layout.name(), case.name);
@@ -25,7 +25,7 @@ fn text(event: &ClrEvent<'_>) -> String {
     fields.join(" ")
 }
 
-/// Calls every accessor of an event.
+/// Formats an event, reads all its fields and rows, and checks the number of rows.
 fn exercise(event: &ClrEvent<'_>) {
     assert!(text(event).len() < usize::MAX);
     assert!(!format!("{event:?}").is_empty());
@@ -90,8 +90,8 @@ fn known_versions_have_golden_payloads() {
 }
 
 /// Scenario: each payload is truncated at each of its bytes.
-/// Guarantee: the event is rejected with the incomplete field and a required size beyond the available bytes, without a
-/// panic.
+/// Guarantee: decoding returns an error with the event, the version and a field. The required size in the error exceeds
+/// the available bytes, but not the size of the whole payload.
 #[test]
 fn truncated_payload_is_rejected() {
     for (case, layout, pointer, payload) in payloads() {
@@ -109,7 +109,7 @@ fn truncated_payload_is_rejected() {
     }
 }
 
-/// Scenario: a payload is longer than its layout, as future runtimes may send it.
+/// Scenario: a payload is longer than its layout, as payloads of future runtimes can be.
 /// Guarantee: the known fields decode to the same values.
 #[test]
 fn surplus_bytes_are_ignored() {
@@ -125,18 +125,20 @@ fn surplus_bytes_are_ignored() {
     }
 }
 
-/// Scenario: the writer states no version (nettrace V6), and the payload is whole.
-/// Guarantee: the length determines the version.
+/// Scenario: the stream states no versions (nettrace V6), and payloads are whole; one payload is shorter than its
+/// oldest version.
+/// Guarantee: the length of a whole payload determines the version; the short payload is rejected with the first
+/// missing field.
 #[test]
 fn length_determines_missing_version() {
     for (case, layout, pointer, payload) in payloads() {
-        let unversioned = Layout::of(case.provider, case.id, None).unwrap();
+        let unversioned = Layout::find(case.provider, case.id, None).unwrap();
         assert_eq!(unversioned.version, None);
         let event = decode(unversioned, &payload, pointer).unwrap();
         assert_eq!(text(&event), case.fields, "{} version {}", layout.name(), case.version);
     }
     let too_short = decode(
-        Layout::of(RUNTIME_PROVIDER, 1, None).unwrap(),
+        Layout::find(RUNTIME_PROVIDER, 1, None).unwrap(),
         &[0; 7],
         PointerSize::Eight,
     )
@@ -147,27 +149,28 @@ fn length_determines_missing_version() {
     );
 }
 
-/// Scenario: events have a version that is newer or older than all known versions.
-/// Guarantee: a newer version is read as the newest known version; an older version is unknown.
+/// Scenario: events have a version that is newer or older than all known versions, or an unknown id or provider.
+/// Guarantee: an event with a newer version is read as the newest known version; the other events have no layout.
 #[test]
 fn newer_versions_are_read_as_newest_known_version() {
     for (case, layout, pointer, payload) in payloads() {
         if case.version == u32::from(layout.kind.versions().1) {
             for newer in [case.version + 1, 254, 255, 256, u32::MAX] {
-                let newer = Layout::of(case.provider, case.id, Some(newer)).unwrap();
+                let newer = Layout::find(case.provider, case.id, Some(newer)).unwrap();
                 assert_eq!(text(&decode(newer, &payload, pointer).unwrap()), case.fields);
             }
         }
     }
-    assert_eq!(Layout::of(RUNTIME_PROVIDER, 204, Some(2)), None);
-    assert_eq!(Layout::of(RUNTIME_PROVIDER, 205, Some(1)), None);
-    assert_eq!(Layout::of(RUNTIME_PROVIDER, 203, Some(1)), None);
-    assert_eq!(Layout::of(RUNTIME_PROVIDER, 80, Some(1)), None);
-    assert_eq!(Layout::of("Microsoft-Windows-DotNETRuntime2", 1, Some(2)), None);
+    assert_eq!(Layout::find(RUNTIME_PROVIDER, 204, Some(2)), None);
+    assert_eq!(Layout::find(RUNTIME_PROVIDER, 205, Some(1)), None);
+    assert_eq!(Layout::find(RUNTIME_PROVIDER, 203, Some(1)), None);
+    assert_eq!(Layout::find(RUNTIME_PROVIDER, 80, Some(1)), None);
+    assert_eq!(Layout::find("Microsoft-Windows-DotNETRuntime2", 1, Some(2)), None);
 }
 
-/// Scenario: layouts are converted to tags and back, and invalid tags are converted.
-/// Guarantee: every layout round-trips, two layouts never share a tag, and an invalid tag is rejected.
+/// Scenario: layouts of each event with four versions are converted to tags and back, and invalid tags are converted.
+/// Guarantee: each layout round-trips, no two layouts share a tag, no two events share a provider and an id, and an
+/// invalid tag is rejected.
 #[test]
 fn tags_distinguish_layouts() {
     let mut seen = std::collections::HashSet::new();
@@ -178,7 +181,7 @@ fn tags_distinguish_layouts() {
             assert!(seen.insert(layout.to_tag()));
         }
         assert_eq!(
-            Layout::of(kind.provider(), kind.id(), None),
+            Layout::find(kind.provider(), kind.id(), None),
             Some(Layout {
                 kind: *kind,
                 version: None
@@ -192,7 +195,7 @@ fn tags_distinguish_layouts() {
 }
 
 /// Scenario: counts claim more rows than any payload can hold.
-/// Guarantee: the payload is rejected before any row is read, even if the product overflows 32 bits.
+/// Guarantee: the payload is rejected because of its rows, even if the product of count and row size overflows 32 bits.
 #[test]
 fn count_is_checked_against_payload() {
     for (id, at) in [(15, 0), (16, 4), (18, 4), (22, 4), (36, 0), (38, 0)] {
@@ -200,7 +203,7 @@ fn count_is_checked_against_payload() {
             .iter()
             .find(|case| case.provider == RUNTIME_PROVIDER && case.id == id)
             .unwrap();
-        let layout = Layout::of(case.provider, id, Some(0)).unwrap();
+        let layout = Layout::find(case.provider, id, Some(0)).unwrap();
         for count in [u32::MAX, 0x2000_0000, 0x1000_0001] {
             let mut payload = case.payload(PointerSize::Eight);
             payload[at..at + 4].copy_from_slice(&count.to_le_bytes());
@@ -212,10 +215,10 @@ fn count_is_checked_against_payload() {
 }
 
 /// Scenario: an error is formatted.
-/// Guarantee: the message names event, version, field and both lengths.
+/// Guarantee: the message names the event, the version, the field, the required length and the actual length.
 #[test]
 fn error_names_event_field_and_lengths() {
-    let layout = Layout::of(RUNTIME_PROVIDER, 1, Some(2)).unwrap();
+    let layout = Layout::find(RUNTIME_PROVIDER, 1, Some(2)).unwrap();
     let error = decode(layout, &[0; 20], PointerSize::Eight).unwrap_err();
     assert_eq!(
         error.to_string(),
@@ -239,7 +242,7 @@ proptest! {
         }
     }
 
-    /// Scenario: some bytes of a golden payload are changed, so that nested counts and texts are wrong.
+    /// Scenario: some bytes of a golden payload are changed, so that nested counts and texts can be wrong.
     /// Guarantee: the result is an event or an error, never a panic.
     #[test]
     fn damaged_payloads_decode_or_are_rejected(
@@ -255,7 +258,7 @@ proptest! {
                 payload[index] = byte;
             }
         }
-        let layout = Layout::of(case.provider, case.id, Some(case.version)).unwrap();
+        let layout = Layout::find(case.provider, case.id, Some(case.version)).unwrap();
         match decode(layout, &payload, pointer) {
             Ok(event) => exercise(&event),
             Err(error) => prop_assert!(error.needed > payload.len() as u64),

@@ -12,7 +12,7 @@ fn dynamic(name: &str, data: &[u8]) -> Vec<u8> {
 }
 
 fn decoded(id: u32, version: u32, payload: &[u8]) -> ClrEvent<'_> {
-    let layout = Layout::of(RUNTIME_PROVIDER, id, Some(version));
+    let layout = Layout::find(RUNTIME_PROVIDER, id, Some(version));
     match layout.map(|layout| decode(layout, payload, PointerSize::Eight)) {
         Some(Ok(event)) => event,
         other => panic!("event {id} version {version}: {other:?}"),
@@ -113,7 +113,8 @@ fn phases_are_named_by_position() {
         ..marked
     };
     assert_eq!(phases(0x16, &[0, 10, 20, 30, 40, 50, 60, 70]), compacted);
-    // If the number of times is a known one, it decides; otherwise the mechanisms do.
+    // If the number of times belongs to a kind of collection, the number determines the kind; otherwise the mechanisms
+    // determine the kind.
     assert_eq!(phases(0x14, &[0, 10, 20, 30, 40, 50, 60, 70]), compacted);
     assert_eq!(phases(0x14, &[0, 10, 20, 30, 40, 50, 60, 70, 80]), swept);
     assert_eq!(phases(0x16, &[0, 10, 20, 30, 40, 50, 60, 70, 80]), compacted);
@@ -121,7 +122,7 @@ fn phases_are_named_by_position() {
 }
 
 /// Scenario: a background collection was running when the session started; a runtime sends no times.
-/// Guarantee: an unknown time is `None`, neither 71 minutes nor 0.
+/// Guarantee: an unknown time is `None`, neither 0 nor 71 minutes (`u32::MAX` microseconds).
 #[test]
 fn unknown_phase_time_is_none() {
     let seen = phases(0x15, &[0, 0, u32::MAX, u32::MAX, 52]);
@@ -164,7 +165,8 @@ fn unknown_dynamic_data_stays_opaque() {
 }
 
 /// Scenario: the name of a type contains control characters, a change of direction and an unpaired surrogate.
-/// Guarantee: the displayed text cannot control a terminal, and the characters are those that were sent.
+/// Guarantee: the displayed text contains the control characters and the change of direction only as escapes. `to_text`
+/// returns the sent characters, except for the unpaired surrogate, which becomes U+FFFD.
 #[test]
 fn displayed_text_is_escaped_and_characters_are_unchanged() {
     let units = [0x41, 0x1B, 0x5B, 0x0A, 0xD83D, 0x42, 0xD83D, 0xDE00, 0x85, 0x202E];
@@ -180,8 +182,8 @@ fn displayed_text_is_escaped_and_characters_are_unchanged() {
     assert!(!name.is_empty() && !name.eq_str("A"));
 }
 
-/// Scenario: the versions of one event differ in more than the fields added at the end.
-/// Guarantee: a field that does not exist in a version is `None`, never 0.
+/// Scenario: events have an early version, and later versions of these events have additional fields.
+/// Guarantee: a field that does not exist in the early version is `None`, never 0.
 #[test]
 fn fields_of_later_versions_are_none_in_earlier_versions() {
     let ClrEvent::GcStart(start) = decoded(1, 0, &[7, 0, 0, 0, 6, 0, 0, 0]) else {
@@ -210,8 +212,7 @@ fn fields_of_later_versions_are_none_in_earlier_versions() {
 }
 
 /// Scenario: a heap's history is read by generation.
-/// Guarantee: the generations are in order and as many as in the payload, and the sums for survivors and fragmentation
-/// do not overflow.
+/// Guarantee: the order and the number of the generations are those in the payload, and the sum of survivors saturates.
 #[test]
 fn heap_history_has_its_generations() {
     let mut payload = vec![0; 86];
@@ -242,7 +243,8 @@ fn heap_history_has_its_generations() {
     assert_eq!(full.survived(), u64::MAX);
 }
 
-/// Returns the version in a RuntimeStart with this base class library, loaded from this path.
+/// Returns the version that a RuntimeStart with this version of the base class library and this path of the runtime
+/// reports.
 fn runtime_start(bcl: [u16; 3], path: &str) -> Option<String> {
     let numbers: [u16; 10] = [0, 2, bcl[0], bcl[1], bcl[2], 0, 10, 0, 1426, 52326];
     let mut payload: Vec<u8> = numbers.into_iter().flat_map(u16::to_le_bytes).collect();
@@ -257,7 +259,7 @@ fn runtime_start(bcl: [u16; 3], path: &str) -> Option<String> {
 }
 
 /// Scenario: RuntimeStart of .NET 10.0.14 has the native file version 10.0.1426; .NET Core 3.1 reports version 4.0.0.
-/// Guarantee: the version is that of the release, or `None` if the event does not contain it.
+/// Guarantee: the version is the release number, or `None` if the event does not contain the release number.
 #[test]
 fn runtime_version_is_release_number() {
     assert_eq!(

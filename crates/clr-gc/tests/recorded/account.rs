@@ -1,4 +1,4 @@
-//! The account of stopped time: the parts of each stop add up to it and name its cause.
+//! Accounts of stopped time: the parts of each stop add up to the stop and name its causes.
 
 use clr_gc::gc::{Account, Asker, Cause, Collection, StoppedTime, Totals};
 
@@ -12,7 +12,7 @@ fn account(recording: &Recording) -> StoppedTime {
     stopped
 }
 
-/// Asserts that the parts add up and none is negative.
+/// Asserts that the parts of each pause are positive and add up to the pause.
 pub(crate) fn assert_adds_up(collection: &Collection, context: &str) {
     for pause in &collection.pauses {
         assert_eq!(
@@ -28,8 +28,8 @@ pub(crate) fn assert_adds_up(collection: &Collection, context: &str) {
 }
 
 /// Scenario: every recording is read.
-/// Guarantee: the parts of each stop add up to it, to the nanosecond, and none is negative. Both divisions of a
-/// process, by cause and by origin, add up to its stopped time.
+/// Guarantee: the parts of each stop are positive and add up to the stop, to the nanosecond. The divisions of the
+/// stopped time of a process by cause and by origin both add up to the stopped time.
 #[test]
 fn parts_add_up_to_stop() {
     for name in recordings::names() {
@@ -50,7 +50,7 @@ fn parts_add_up_to_stop() {
     }
 }
 
-/// Scenario: recordings of .NET 8 to 11, including NativeAOT, are read in which no event is missing.
+/// Scenario: recordings of .NET 8 to 11, including NativeAOT, that have no missing events are read.
 /// Guarantee: at most 10 % of the stopped time is unexplained.
 #[test]
 fn unexplained_time_is_small() {
@@ -73,7 +73,8 @@ fn unexplained_time_is_small() {
 }
 
 /// Scenario: .NET Core 3.1 sends no phase times and only half of the marks.
-/// Guarantee: values that depend on them are unknown, never 0, and their time is unexplained.
+/// Guarantee: causes that depend on the missing events are unknown, never 0, and more than half of the time is
+/// unexplained.
 #[test]
 fn time_without_events_is_unknown() {
     let recording = Recording::read("net31-steady");
@@ -86,17 +87,20 @@ fn time_without_events_is_unknown() {
         Cause::Plan,
         Cause::Compact,
     ] {
-        assert_eq!(account.of(cause), None, "{cause:?}");
+        assert_eq!(account.get(cause), None, "{cause:?}");
     }
-    assert!(account.of(Cause::SlowThreads).is_some());
-    assert!(account.of(Cause::Unexplained) > Some(account.total() / 2));
+    assert!(account.get(Cause::SlowThreads).is_some());
+    assert!(account.get(Cause::Unexplained) > Some(account.total() / 2));
     // Events contain no information about missing CPU or about delays by other tools.
-    assert_eq!((account.of(Cause::NoCpu), account.of(Cause::ToolSession)), (None, None));
+    assert_eq!(
+        (account.get(Cause::NoCpu), account.get(Cause::ToolSession)),
+        (None, None)
+    );
 }
 
 /// Scenario: another tool takes a heap dump while a program allocates.
-/// Guarantee: the whole time of the dump's collection, except for stopping the threads, is attributed to the dump, and
-/// the origin is the tool.
+/// Guarantee: the origin of the whole stopped time of the dump's collection is the tool, and more than 90 % of this
+/// time is attributed to the dump.
 #[test]
 fn heap_dump_is_attributed_to_tool() {
     for name in recordings::present(&["net11-dump-beside"]) {
@@ -109,12 +113,13 @@ fn heap_dump_is_attributed_to_tool() {
         let ns: i64 = dumps.filter_map(|gc| gc.pause_ns).sum();
         assert!(ns > 0);
         assert_eq!(stopped.asked_by(Asker::Tool), ns);
-        assert!(stopped.parts().of(Cause::HeapDump) > Some(ns / 10 * 9));
+        assert!(stopped.parts().get(Cause::HeapDump) > Some(ns / 10 * 9));
     }
 }
 
-/// Scenario: one program requests each collection, one is near its limit, one only allocates.
-/// Guarantee: most of the stopped time is attributed to the program, to the limit and to allocation, respectively.
+/// Scenario: one program requests each collection, two programs are near a limit, and one program only allocates.
+/// Guarantee: most of the stopped time is attributed to the program, to the limit and to allocation of small objects,
+/// respectively.
 #[test]
 fn origin_of_collections_is_known() {
     for (name, asker) in [
@@ -131,7 +136,7 @@ fn origin_of_collections_is_known() {
 }
 
 /// Scenario: an account is taken before and after some collections.
-/// Guarantee: the difference is the time of these collections, part by part.
+/// Guarantee: the difference of the accounts is the time of these collections, for each cause and each origin.
 #[test]
 fn difference_of_accounts_is_time_in_between() {
     let recording = Recording::read("net10-steady");
@@ -144,16 +149,17 @@ fn difference_of_accounts_is_time_in_between() {
     let since = all.since(&before);
     assert_eq!(since.total(), after.total());
     for cause in Cause::ALL {
-        assert_eq!(since.parts().of(cause), after.parts().of(cause), "{cause:?}");
+        assert_eq!(since.parts().get(cause), after.parts().get(cause), "{cause:?}");
     }
     let askers = |stopped: &StoppedTime| Asker::ALL.map(|asker| stopped.asked_by(asker));
     assert_eq!(askers(&since), askers(&after));
 }
 
 /// Scenario: each program is stopped mainly for one cause (all references of a large old array are rewritten before
-/// each young collection; three thousand threads; heap dumps by another tool), and the same programs run with few
-/// references and threads.
-/// Guarantee: the cause is the largest part of the time, and less than a tenth of the time in the second program.
+/// each young collection; 3,000 threads; heap dumps by another tool). The first two programs also run with few
+/// references and with few threads.
+/// Guarantee: the cause is the largest part and more than half of the stopped time. With few references or threads, the
+/// cause is less than a tenth of the stopped time.
 #[test]
 fn main_cause_is_largest_part() {
     for (cause, much, little) in [
@@ -170,9 +176,9 @@ fn main_cause_is_largest_part() {
         (Cause::HeapDump, &["net8-heap-dumps"], &[]),
     ] {
         let share = |name: &str| {
-            let stopped = account(&Recording::of_account(name)?);
+            let stopped = account(&Recording::read_account(name)?);
             let largest = stopped.parts().largest_first().first().map(|part| part.cause);
-            let ns = stopped.parts().of(cause).unwrap_or(0);
+            let ns = stopped.parts().get(cause).unwrap_or(0);
             Some((largest, ns as f64 / stopped.total() as f64))
         };
         for (largest, share) in much.iter().filter_map(|name| share(name)) {

@@ -1,5 +1,5 @@
 //! Comparison of every recording with an independent implementation (TraceEvent 4.0.0, the library of PerfView): the
-//! results are equal, or they differ exactly as its known faults predict from the events.
+//! results are equal, or the pauses differ as known faults of TraceEvent predict.
 
 use clr_gc::event::GcType;
 use clr_gc::gc::{Collection, Pause, PauseKind};
@@ -9,10 +9,10 @@ use crate::recordings::{self, Recording, witness};
 
 /// Returns the pause that TraceEvent computes by its own rules.
 fn as_trace_event_says(gc: &Collection, all: &[Collection]) -> Option<i64> {
-    gc.pauses.iter().map(|pause| of_one_stop(gc, pause, all)).sum()
+    gc.pauses.iter().map(|pause| measure_stop(gc, pause, all)).sum()
 }
 
-fn of_one_stop(gc: &Collection, pause: &Pause, all: &[Collection]) -> Option<i64> {
+fn measure_stop(gc: &Collection, pause: &Pause, all: &[Collection]) -> Option<i64> {
     let edges = &pause.edges;
     let (begin, suspended, restarted) = (edges.suspend_begin?, edges.suspend_end?, edges.restart_end?);
     let sharing = |number: &u32| all.iter().find(|other| other.number == *number);
@@ -24,14 +24,17 @@ fn of_one_stop(gc: &Collection, pause: &Pause, all: &[Collection]) -> Option<i64
     let followed = pause.shared_with.iter().any(|&number| number > gc.number);
     match pause.kind {
         PauseKind::Final => Some(restarted - begin),
-        // Fault: with an ephemeral collection inside, the background collection keeps only the time to suspend.
+        // Fault: if the stop contains an ephemeral collection, TraceEvent counts only the time to suspend for the
+        // background collection.
         PauseKind::Initial if followed => Some(suspended - begin),
         PauseKind::Initial => Some(restarted - begin),
-        // Fault: a background collection that ran blocking keeps only the time to suspend.
+        // Fault: TraceEvent counts only the time to suspend for a background collection that ran blocking.
         PauseKind::Blocking if gc.became_blocking => Some(suspended - begin),
-        // Fault: the inner collection owns all time up to the restart.
+        // Fault: TraceEvent attributes all time from the GCStart of the inner collection to the restart to this
+        // collection.
         PauseKind::Blocking if shares_with_background => Some(restarted - gc.start?),
-        // Fault: in provisional mode the first collection has no pause; the second starts at its own GCStart.
+        // Fault: in provisional mode, TraceEvent counts no pause for the first collection. The pause of the second
+        // collection starts at its GCStart.
         PauseKind::Blocking if followed => Some(0),
         PauseKind::Blocking if !pause.shared_with.is_empty() => Some(restarted - gc.start?),
         PauseKind::Blocking => Some(restarted - begin),
@@ -61,10 +64,10 @@ fn witness_sizes(stats: &Value) -> Vec<u64> {
     of("size").into_iter().chain(of("promoted")).collect()
 }
 
-/// Scenario: every recording that has a TraceEvent result is compared, for collections that both implementations
-/// observed completely.
-/// Guarantee: number, generation, type, reason, start, duration, time to suspend and heap sizes are equal. The pause is
-/// equal, or differs as TraceEvent's faults predict.
+/// Scenario: every recording that has a TraceEvent result is compared with this result.
+/// Guarantee: number, generation, type, reason and start of each collection are equal. For collections that both
+/// implementations observed completely, duration and heap sizes are equal, and so is the time to suspend if no stop is
+/// shared. The pause is equal, or differs as TraceEvent's faults predict, to the microsecond.
 #[test]
 fn collections_equal_trace_event_except_for_known_faults() {
     let (mut compared, mut faults) = (0, 0);
@@ -106,8 +109,8 @@ fn collections_equal_trace_event_except_for_known_faults() {
                     Some(witness_sizes(&theirs["heap_stats"])),
                     "{context}: sizes"
                 );
-                // TraceEvent adds the history of a background collection to the foreground collection in which it
-                // occurred, so the sums differ.
+                // TraceEvent adds the heap histories of a background collection to the foreground collection during
+                // which they were sent, so the sums differ.
                 if theirs["per_heap_histories"] == theirs["global_history"]["heaps"] {
                     for (ours, name) in [
                         (ours.heap_before(), "heap_before_mb"),

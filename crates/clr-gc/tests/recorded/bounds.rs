@@ -1,15 +1,15 @@
 //! Streams that try to exhaust memory: the memory of a live stream is bounded and known.
 
 use clr_gc::event::RUNTIME_PROVIDER;
-use clr_gc::gc::{Collection, LIVE_SETTLE_NS, MAX_SETTLED, Outcome, Settling};
-use clr_gc::stream::{Advanced, GcStream, Scope, StreamLimits};
+use clr_gc::gc::{Collection, LIVE_SETTLE_NS, MAX_SETTLED, Outcome, ReportTiming};
+use clr_gc::stream::{AdvanceOutcome, GcStream, Scope, StreamLimits};
 use nettrace::encode::{Encoder, EventRecord};
 use nettrace::{Format, Metadata, TraceHeader};
 
-/// Event ids with the versions of the payloads used here.
+/// Ids of the forged events, with the versions of their payloads.
 const KINDS: [(u32, u32); 8] = [(1, 2), (2, 1), (3, 1), (4, 2), (8, 1), (9, 1), (204, 3), (205, 2)];
 
-/// Writes forged events.
+/// A writer of forged events.
 struct Forger {
     encoder: Encoder,
     sequence: u32,
@@ -96,14 +96,14 @@ impl Forger {
 }
 
 /// Processes a stream as a live session does. Returns all collections, the maximum number of bytes allocated in
-/// addition to them, and the maximum number of bytes that the stream reported.
+/// addition to them, and the maximum memory that the stream reported, in bytes.
 fn live(mut forger: Forger) -> (Vec<Collection>, u64, u64) {
     forger.encoder.flush().unwrap();
     let bytes = forger.encoder.take();
     let (mut collections, mut said) = (Vec::with_capacity(200_000), 0);
     let used = allocation_counter::measure(|| {
         let limits = StreamLimits::one_live_process();
-        let mut stream = GcStream::with_limits(Scope::Collections, Settling::After(LIVE_SETTLE_NS), limits);
+        let mut stream = GcStream::with_limits(Scope::Collections, ReportTiming::After(LIVE_SETTLE_NS), limits);
         let mut take = |stream: &mut GcStream| {
             loop {
                 let advanced = stream.advance(|_| ()).unwrap();
@@ -115,7 +115,7 @@ fn live(mut forger: Forger) -> (Vec<Collection>, u64, u64) {
                         collections.push(Collection { pauses, ..*collection });
                     }
                 }
-                if advanced == Advanced::Drained {
+                if advanced == AdvanceOutcome::Drained {
                     break;
                 }
             }
@@ -133,9 +133,10 @@ fn live(mut forger: Forger) -> (Vec<Collection>, u64, u64) {
     (collections, used.bytes_max, said as u64)
 }
 
-/// Scenario: a hundred thousand whole collections occur at the same instant.
-/// Guarantee: all are reported, in order, within a few megabytes. Collections that could not wait for losses never
-/// claim to be complete and not lossy.
+/// Scenario: 50,000 whole collections occur at the same instant.
+/// Guarantee: all collections are reported, in order, within 6 MB, and the stream reports more than half of the memory
+/// that it uses. At most [`MAX_SETTLED`] collections claim to be complete and not lossy; the other collections could
+/// not wait for losses.
 #[test]
 fn collections_at_same_instant_use_bounded_memory() {
     let mut forger = Forger::new();
@@ -149,9 +150,10 @@ fn collections_at_same_instant_use_bounded_memory() {
     assert!(used < 6_000_000 && said <= used && said * 2 > used, "{said} of {used}");
 }
 
-/// Scenario: a runtime that does nothing but collect produces, within the settling time, as many collections as are
-/// kept.
-/// Guarantee: each collection waits for its losses, and is complete and not lossy.
+/// Scenario: a runtime collects continuously, and produces within the settling time at most as many collections as the
+/// stream keeps.
+/// Guarantee: each collection waits until the end of the settling time for reports of losses, and is complete and not
+/// lossy.
 #[test]
 fn burst_of_collections_waits_for_losses() {
     let mut forger = Forger::new();
@@ -162,10 +164,11 @@ fn burst_of_collections_waits_for_losses() {
     assert!(collections.iter().all(|gc| gc.is_complete() && !gc.lossy));
 }
 
-/// Scenario: parts of collections that never become complete fill each store: ends of collections that never started,
-/// in four runtimes; ends without a restart; background collections with endless stops; endless heaps; threads that
-/// stop and never restart.
-/// Guarantee: the stream uses a few megabytes, and every reported collection is incomplete.
+/// Scenario: parts of collections that never become complete fill each store: ends of collections that neither started
+/// nor restarted the threads (in one runtime and in nine), background collections with endless stops, histories of
+/// endless heaps, and threads that stop and never restart.
+/// Guarantee: the stream uses less than 9 MB and never reports more memory than it uses, and every reported collection
+/// is incomplete.
 #[test]
 fn incomplete_collections_use_bounded_memory() {
     type Write<'w> = &'w dyn Fn(&mut Forger, u32);

@@ -5,7 +5,7 @@ use clr_gc::gc::CompactCollection;
 use crate::recordings::{self, Recording};
 
 /// Scenario: every collection of every recording is packed.
-/// Guarantee: unpacking returns the same collection, from at most 450 bytes.
+/// Guarantee: unpacking returns an equal collection, and each packed collection has at most 450 bytes.
 #[test]
 fn packed_collections_round_trip() {
     let mut count = 0;

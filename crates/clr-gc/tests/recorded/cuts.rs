@@ -1,4 +1,4 @@
-//! Recordings truncated at any byte: whole collections are reported as if nothing were missing, and no others are.
+//! Recordings truncated at any byte: collections that claim to be whole equal those of the whole recording.
 
 use std::collections::HashMap;
 
@@ -9,14 +9,14 @@ use nettrace::Ending;
 use crate::account::assert_adds_up;
 use crate::recordings::{self, Recording};
 
-/// Recordings that are small enough to be truncated at every byte.
+/// Size below which a recording is truncated at every byte, in bytes.
 const EVERY_BYTE: usize = 20_000;
 
 /// Number of positions at which each larger recording is truncated.
 const PLACES: usize = 500;
 
 fn check(name: &str, bytes: &[u8], cut: usize, truth: &HashMap<u32, Collection>) -> usize {
-    let recording = Recording::of(&bytes[..cut], Scope::Collections, |_| ());
+    let recording = Recording::read_bytes(&bytes[..cut], Scope::Collections, |_| ());
     let (collections, ending) = (recording.collections(), recording.stream.decoder().ending());
     let clean = cut == bytes.len();
     assert_eq!(ending == Some(Ending::Clean), clean, "{name} cut at {cut}: {ending:?}");
@@ -24,11 +24,12 @@ fn check(name: &str, bytes: &[u8], cut: usize, truth: &HashMap<u32, Collection>)
     collections.iter().for_each(|gc| assert_adds_up(gc, name));
     for claimed in collections.iter().filter(|gc| gc.is_complete() && !gc.lossy) {
         let mut truth = truth[&claimed.number].clone();
-        // A thread is known to serve tools only after it has done what only such a thread does.
+        // A thread is known to serve tools only after an action that only such threads perform, which can follow the
+        // cut.
         if claimed.requested_by_tool.is_none() {
             truth.requested_by_tool = None;
         }
-        // Losses in its period become visible only through later events.
+        // Losses during a collection become visible only through later events, which can follow the cut.
         if !truth.lossy {
             assert_eq!(*claimed, truth, "{name} cut at {cut}");
             whole += 1;
@@ -71,7 +72,7 @@ fn whole_collections_before_cut_are_reported() {
 }
 
 /// Scenario: the same bytes arrive in pieces of various sizes.
-/// Guarantee: the collections are the same.
+/// Guarantee: the collections and the ending of the stream are the same.
 #[test]
 fn piece_size_does_not_matter() {
     for name in recordings::present(&[

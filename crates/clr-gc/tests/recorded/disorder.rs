@@ -3,31 +3,31 @@
 use std::fmt::Arguments;
 
 use clr_gc::event::{Layout, PointerSize, decode};
-use clr_gc::gc::{Account, Cause, Collection, Machine, Outcome, Settling};
+use clr_gc::gc::{Account, Cause, Collection, Machine, Outcome, ReportTiming};
 use clr_gc::stream::Scope;
 
 use crate::account::assert_adds_up;
 use crate::recordings::{self, Recording};
 
-/// A single event.
+/// An event of a recording.
 #[derive(Clone)]
-struct Sent {
+struct SentEvent {
     at: i64,
     thread: u64,
     layout: Layout,
     payload: Vec<u8>,
 }
 
-/// Returns the events that collections are built from. Events that name the program and its settings have no effect
-/// here.
-fn events(name: &str) -> Vec<Sent> {
+/// Returns the events of a recording from which collections are built, without the events that name the program and its
+/// settings.
+fn events(name: &str) -> Vec<SentEvent> {
     let mut events = Vec::new();
-    Recording::of(&recordings::bytes(name), Scope::Collections, |observed| {
+    Recording::read_bytes(&recordings::bytes(name), Scope::Collections, |observed| {
         let layout = observed.layout.unwrap();
         if ["ProcessInfo", "GCSettingsRundown"].contains(&layout.name()) {
             return;
         }
-        events.push(Sent {
+        events.push(SentEvent {
             at: observed.at,
             thread: observed.event.thread,
             layout,
@@ -37,8 +37,8 @@ fn events(name: &str) -> Vec<Sent> {
     events
 }
 
-fn collections<'e>(events: impl IntoIterator<Item = &'e Sent>) -> Vec<Collection> {
-    let mut machine = Machine::new(Some(0), Settling::AtTheEnd);
+fn collections<'e>(events: impl IntoIterator<Item = &'e SentEvent>) -> Vec<Collection> {
+    let mut machine = Machine::new(Some(0), ReportTiming::AtTheEnd);
     for event in events {
         let decoded = decode(event.layout, &event.payload, PointerSize::Eight).unwrap();
         machine.observe(event.at, event.thread, &decoded);
@@ -52,9 +52,10 @@ fn collections<'e>(events: impl IntoIterator<Item = &'e Sent>) -> Vec<Collection
         .collect()
 }
 
-/// Compares two accounts. Marks are also single events: without one of them, less time is explained, but no time is
-/// attributed to a wrong cause. Phase times, however, are whole microseconds. The division among roots, survivors and
-/// relocation depends on earlier collections, so these are compared together.
+/// Compares two accounts. Each mark is a single event: if a mark is missing, less time is explained, but no time is
+/// attributed to a wrong cause. Phase times are whole microseconds, so a part can exceed its true value by 1,000 ns.
+/// The division among roots, survivors and relocation depends on earlier collections, so only the sum of these parts is
+/// compared.
 fn assert_accounts(claimed: &Account, truth: &Account, ns: i64, context: Arguments<'_>) {
     assert_eq!(claimed.total(), ns, "{context}");
     let is_shared =
@@ -72,7 +73,7 @@ fn assert_accounts(claimed: &Account, truth: &Account, ns: i64, context: Argumen
         .parts()
         .filter(|part| part.cause != Cause::Unexplained && !is_shared(part.cause));
     for part in others {
-        let most = truth.of(part.cause).unwrap_or(0);
+        let most = truth.get(part.cause).unwrap_or(0);
         assert!(
             part.ns >= 0 && part.ns <= most + 1_000,
             "{context}: {part:?} of {most} ns"
@@ -80,14 +81,14 @@ fn assert_accounts(claimed: &Account, truth: &Account, ns: i64, context: Argumen
     }
 }
 
-/// Compares two collections that claim to be whole and correct in everything that the promise covers. Facts in separate
-/// events that no other event proves (the trigger, committed memory, DATAS measurements) may be absent. The same
-/// applies to facts about another collection (that it was in progress).
+/// Asserts that a collection that claims to be whole equals the true collection in all facts that the claim covers. A
+/// fact in a separate event that no other event proves (the trigger, committed memory, a DATAS measurement) can be
+/// absent. The same applies to the background collection in progress, a fact about another collection.
 fn assert_right(mut claimed: Collection, truth: &Collection, context: Arguments<'_>) {
     if claimed.trigger.is_none() || truth.trigger.is_none() {
         claimed.trigger = truth.trigger;
     }
-    // The requester is known through the trigger and the other actions of its thread.
+    // The requester is known only through the trigger and other actions of its thread, whose events can be missing.
     claimed.trigger_thread = truth.trigger_thread;
     claimed.requested_by_tool = truth.requested_by_tool;
     claimed.background = claimed.background.or(truth.background);
@@ -100,7 +101,8 @@ fn assert_right(mut claimed: Collection, truth: &Collection, context: Arguments<
     // The measured interval depends on neighbouring collections; `check` compares the sums.
     claimed.allocated = truth.allocated;
     claimed.last_event = truth.last_event;
-    // A separate event that few collections have: only sequence numbers prove that it is not missing.
+    // Few collections have the event of the created thread, so only sequence numbers can prove that the event is not
+    // missing.
     claimed.thread_created = truth.thread_created;
     for (pause, true_pause) in claimed.pauses.iter_mut().zip(&truth.pauses) {
         if let (Some(account), Some(true_account), Some(ns)) = (&pause.account, &true_pause.account, pause.pause_ns) {
@@ -123,13 +125,13 @@ fn assert_right(mut claimed: Collection, truth: &Collection, context: Arguments<
     }
 }
 
-/// `of_others`: whether to compare facts that come from another collection (the bytes allocated since the previous one,
-/// the background collection in progress). If several events are missing, they may refer to another collection without
-/// a trace.
+/// Compares the collections that claim to be whole with the true collections, and returns the number of comparisons.
+/// `of_others` is whether the background collection in progress is compared, which is a fact about another collection.
+/// If several events are missing, this fact can refer to a wrong collection without a trace.
 fn check<'e>(
     name: &str,
     truth: &[Collection],
-    changed: impl IntoIterator<Item = &'e Sent>,
+    changed: impl IntoIterator<Item = &'e SentEvent>,
     what: Arguments<'_>,
     of_others: bool,
 ) -> usize {
@@ -141,8 +143,9 @@ fn check<'e>(
         sum <= true_sum + true_sum / 50 + (1 << 20),
         "{name}, {what}: {sum} bytes were allocated, and {true_sum} are true"
     );
-    // The events after a collection prove that none of its events is missing (numbers, counts, the order of edges). No
-    // events follow the last collections; only sequence numbers could prove it, and these events have none.
+    // The events after a collection prove that none of its events is missing, through numbers, counts and the order of
+    // edges. No events follow the last collections. Only sequence numbers could prove that their events are complete,
+    // and these events have no sequence numbers.
     let last = truth.iter().map(|gc| gc.number).max().unwrap_or(0) - 1;
     for mut claimed in claimed
         .into_iter()
@@ -175,7 +178,7 @@ const RECORDINGS: [&str; 9] = [
     "svc8-workstation",
 ];
 
-/// A random number generator that needs no seed file: xorshift64*.
+/// A random number generator that is seeded by a constant (xorshift64*).
 struct Random(u64);
 
 impl Random {
@@ -188,7 +191,7 @@ impl Random {
 }
 
 /// Scenario: each event of a recording is dropped in turn, without a sequence number that shows it.
-/// Guarantee: collections that claim to be whole are correct, and only collections near the event are affected.
+/// Guarantee: collections that claim to be whole are correct, and at most 5 collections no longer claim to be whole.
 #[test]
 fn dropped_event_causes_no_wrong_collection() {
     for name in recordings::present(&RECORDINGS) {
@@ -207,7 +210,7 @@ fn dropped_event_causes_no_wrong_collection() {
 }
 
 /// Scenario: each event is duplicated in turn.
-/// Guarantee: no value is counted twice, and no collection is lost.
+/// Guarantee: no value is counted twice, and no collection loses its claim to be whole.
 #[test]
 fn duplicate_event_is_not_counted_twice() {
     for name in recordings::present(&RECORDINGS) {
@@ -231,7 +234,7 @@ fn late_event_causes_no_wrong_collection() {
     for name in recordings::present(&RECORDINGS) {
         let events = events(name);
         let truth = collections(&events);
-        let mut changed: Vec<&Sent> = events.iter().collect();
+        let mut changed: Vec<&SentEvent> = events.iter().collect();
         for index in 1..events.len() {
             changed.swap(index - 1, index);
             let what = format_args!("with event {index} before its neighbour");
@@ -243,8 +246,9 @@ fn late_event_causes_no_wrong_collection() {
 
 /// Scenario: runs of events are dropped, and single events are dropped, duplicated and moved, at random positions
 /// (seeded).
-/// Guarantee: collections that claim to be whole are correct. With five other seeds, 6 of 470,000 were not: the losses
-/// of a background collection can match each other so well that only sequence numbers, which streams have, reveal them.
+/// Guarantee: collections that claim to be whole are correct. With five other seeds, 6 of 470,000 such collections were
+/// incorrect: the losses of a background collection can match each other so well that only sequence numbers, which real
+/// streams have, reveal the losses.
 #[test]
 fn randomly_changed_events_cause_no_wrong_collection() {
     let mut random = Random(0x9E37_79B9_7F4A_7C15);
@@ -253,7 +257,7 @@ fn randomly_changed_events_cause_no_wrong_collection() {
         let events = events(name);
         let truth = collections(&events);
         for round in 0..150 {
-            let mut changed: Vec<&Sent> = events.iter().collect();
+            let mut changed: Vec<&SentEvent> = events.iter().collect();
             for _ in 0..1 + random.next(12) {
                 let index = random.next(changed.len());
                 match random.next(5) {
@@ -287,9 +291,10 @@ fn randomly_changed_events_cause_no_wrong_collection() {
     assert!(claims > enough, "{claims} claims are too few for a test");
 }
 
-/// Scenario: a hostile stream sends events of a recording in any order, on any thread, at any time, including the ends
-/// of the clock.
-/// Guarantee: there is no panic, no negative length, and no collection with more stops than are kept.
+/// Scenario: a hostile stream sends events of a recording in any order, on any thread, at any time, including the
+/// smallest and the largest timestamp.
+/// Guarantee: there is no panic, the parts of each stop add up, no duration is negative, and no collection has more
+/// than [`clr_gc::gc::MAX_STOPS`] stops.
 #[test]
 fn hostile_events_are_handled() {
     let mut random = Random(0xD1B5_4A32_D192_ED03);
@@ -309,7 +314,8 @@ fn hostile_events_are_handled() {
                 };
                 changed.push(event);
             }
-            // The same kind of event repeated: endless collections in one stop, endless stops in one collection.
+            // One event is repeated 500 times, for example to start many collections in one stop or many stops in one
+            // collection.
             let again = changed[random.next(changed.len())].clone();
             changed.extend(std::iter::repeat_n(again, 500));
             for gc in collections(&changed) {
@@ -332,7 +338,7 @@ fn hostile_events_are_handled() {
 }
 
 /// Scenario: thousands of collections start in one stop, and thousands of stops occur inside one background collection.
-/// Guarantee: the kept items are bounded, and no collection claims to be whole.
+/// Guarantee: each collection keeps at most [`clr_gc::gc::MAX_STOPS`] stops, and no collection claims to be whole.
 #[test]
 fn kept_items_are_bounded() {
     let events = events("net8-clrgc-threads");
@@ -348,14 +354,14 @@ fn kept_items_are_bounded() {
     let (suspended, restart) = (of("GCSuspendEEEnd"), of("GCRestartEEEnd"));
     let mut many = Vec::new();
     for (index, event) in [begin, &suspended, background].into_iter().enumerate() {
-        many.push(Sent {
+        many.push(SentEvent {
             at: index as i64,
             thread: 1,
             ..event.clone()
         });
     }
     for number in 0..5_000_u32 {
-        let mut start = Sent {
+        let mut start = SentEvent {
             at: 10 + i64::from(number),
             thread: 1,
             ..background.clone()
@@ -365,7 +371,7 @@ fn kept_items_are_bounded() {
     }
     for index in 0..5_000 {
         for (step, event) in [begin, &suspended, &restart].into_iter().enumerate() {
-            many.push(Sent {
+            many.push(SentEvent {
                 at: 10_000 + index * 3 + step as i64,
                 thread: 1,
                 ..event.clone()

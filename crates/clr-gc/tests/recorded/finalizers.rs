@@ -4,7 +4,8 @@ use clr_gc::gc::Finalizers;
 
 use crate::recordings::{self, Recording};
 
-/// Returns the changes of the first process of a recording, or `None` if the recording does not exist.
+/// Returns the changes in the state of the finalizer thread in the first process of a recording, or `None` if the
+/// recording does not exist or contains no process.
 fn history(name: &str) -> Option<Vec<(i64, Finalizers)>> {
     recordings::present(&[name]).next()?;
     let recording = Recording::read(name);
@@ -19,8 +20,8 @@ fn history(name: &str) -> Option<Vec<(i64, Finalizers)>> {
     )
 }
 
-/// Scenario: every finalizer ran in these recordings.
-/// Guarantee: rounds end, and no object waits at the end.
+/// Scenario: the processes in the recordings run every finalizer.
+/// Guarantee: finalizer rounds start, and at the end of a recording no round is open and no object waits.
 #[test]
 fn finalizer_rounds_end_in_healthy_processes() {
     for name in ["net10-steady", "net9-life-steady", "net8-leak", "svc8-workstation"] {

@@ -3,7 +3,7 @@
 
 use std::collections::HashMap;
 
-use clr_gc::gc::{Collection, Outcome, Settling};
+use clr_gc::gc::{Collection, Outcome, ReportTiming};
 use clr_gc::stream::{GcStream, ProcessKey, Scope};
 use nettrace::encode::{Encoder, EventRecord, ThreadRecord};
 use nettrace::{Decoder, Format, Item, Metadata, Options, TraceHeader};
@@ -14,13 +14,13 @@ use crate::recordings;
 /// versions, and no sequence numbers.
 struct OneCollect {
     encoder: Encoder,
-    /// Index and id of each thread of each process.
+    /// Index of each thread, by process and thread id.
     threads: HashMap<(u32, u64), u64>,
     definitions: HashMap<(u32, u32), u32>,
 }
 
 /// A single event.
-struct Sent {
+struct SentEvent {
     process: u32,
     at: i64,
     thread: u64,
@@ -28,7 +28,7 @@ struct Sent {
     payload: Vec<u8>,
 }
 
-fn sent(name: &str, process: u32) -> (TraceHeader, Vec<Sent>) {
+fn sent(name: &str, process: u32) -> (TraceHeader, Vec<SentEvent>) {
     let mut decoder = Decoder::new(Options::default());
     decoder.push(&recordings::bytes(name));
     decoder.finish();
@@ -36,7 +36,7 @@ fn sent(name: &str, process: u32) -> (TraceHeader, Vec<Sent>) {
     while let Some(item) = decoder.next_item().unwrap() {
         match item {
             Item::Header(found) => header = Some(found.clone()),
-            Item::Event(event) => events.push(Sent {
+            Item::Event(event) => events.push(SentEvent {
                 process,
                 at: event.timestamp - header.as_ref().unwrap().sync_ticks,
                 thread: event.thread,
@@ -50,7 +50,7 @@ fn sent(name: &str, process: u32) -> (TraceHeader, Vec<Sent>) {
 }
 
 impl OneCollect {
-    fn write(&mut self, event: &Sent) {
+    fn write(&mut self, event: &SentEvent) {
         let next = self.threads.len() as u64 + 1;
         let key = (event.process, event.thread);
         let index = *self.threads.entry(key).or_insert(next);
@@ -91,7 +91,7 @@ impl OneCollect {
 }
 
 fn collections(bytes: &[u8]) -> HashMap<ProcessKey, Vec<Collection>> {
-    let mut stream = GcStream::new(Scope::Collections, Settling::AtTheEnd);
+    let mut stream = GcStream::new(Scope::Collections, ReportTiming::AtTheEnd);
     stream.push(bytes);
     stream.finish();
     stream.advance(|_| ()).unwrap();
@@ -107,12 +107,12 @@ fn collections(bytes: &[u8]) -> HashMap<ProcessKey, Vec<Collection>> {
 }
 
 /// Scenario: three recordings of three runtimes become three processes of one V6 stream without versions.
-/// Guarantee: each process has exactly the collections of its recording: the layouts follow from the length of the
-/// payloads, and no process affects another.
+/// Guarantee: each process has exactly the collections of its recording. The length of a payload determines its layout,
+/// and no process affects another process.
 #[test]
 fn processes_of_v6_stream_are_separate() {
     let names = ["net31-steady", "net10-threads-server", "net8-clrgc-threads"];
-    let mut all: Vec<Sent> = Vec::new();
+    let mut all: Vec<SentEvent> = Vec::new();
     let mut header = None;
     for (index, name) in names.iter().enumerate() {
         let (found, events) = sent(name, index as u32 + 100);

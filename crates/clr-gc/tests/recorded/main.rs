@@ -3,7 +3,7 @@
 #![allow(
     clippy::unwrap_used,
     clippy::print_stdout,
-    reason = "a test fails by panicking, and says what it does"
+    reason = "a test fails by panicking, and prints its progress"
 )]
 
 mod account;

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use clr_gc::event::{ClrEvent, GcType};
-use clr_gc::gc::{LIVE_SETTLE_NS, Open, Settling};
+use clr_gc::gc::{LIVE_SETTLE_NS, OpenOperations, ReportTiming};
 use clr_gc::stream::{GcStream, Scope};
 
 use crate::recordings;
@@ -26,7 +26,7 @@ fn open_operations_are_reported_from_start_to_end() {
         "net10b-nearlimit",
     ]) {
         let bytes = recordings::bytes(name);
-        let mut stream = GcStream::new(Scope::Collections, Settling::After(LIVE_SETTLE_NS));
+        let mut stream = GcStream::new(Scope::Collections, ReportTiming::After(LIVE_SETTLE_NS));
         let mut stops: BTreeMap<u64, i64> = BTreeMap::new();
         let mut started: BTreeMap<u32, (i64, bool)> = BTreeMap::new();
         for piece in bytes.chunks(READ) {
@@ -56,7 +56,7 @@ fn open_operations_are_reported_from_start_to_end() {
                     .map(|(at, _)| *at)
                     .max()
             };
-            let expected = Open {
+            let expected = OpenOperations {
                 stop: stops.values().copied().max(),
                 collection: of(false),
                 background: of(true),

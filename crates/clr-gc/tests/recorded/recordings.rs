@@ -1,10 +1,10 @@
-//! The recordings and the results of other witnesses.
+//! The recordings, the results of TraceEvent, and the counters of the recorded processes.
 
 use std::fs;
 use std::io::Read;
 use std::path::{Path, PathBuf};
 
-use clr_gc::gc::{Collection, Outcome, Settling, Suspension};
+use clr_gc::gc::{Collection, Outcome, ReportTiming, Suspension};
 use clr_gc::stream::{GcStream, Observed, Scope};
 use flate2::read::GzDecoder;
 use serde_json::Value;
@@ -44,7 +44,7 @@ pub(crate) fn names() -> Vec<String> {
     names
 }
 
-/// Returns those of the given recordings that exist.
+/// Returns the given recordings that exist.
 pub(crate) fn present<'n>(names: &'n [&'n str]) -> impl Iterator<Item = &'n str> {
     let is_there = |name: &&str| folder().join(format!("{name}.nettrace.gz")).exists();
     names.iter().copied().filter(is_there)
@@ -62,13 +62,15 @@ fn unpack(path: &Path) -> Vec<u8> {
     unpacked
 }
 
-/// Returns TraceEvent's collections of a recording.
+/// Returns TraceEvent's collections of a recording, or `None` if the recording has no TraceEvent result.
 pub(crate) fn witness(name: &str) -> Option<Value> {
     let path = folder().join(format!("{name}.gcs.json.gz"));
     path.exists().then(|| serde_json::from_slice(&unpack(&path)).unwrap())
 }
 
-/// Returns the process's own counters: (timestamp, gen0, gen1, gen2, total pause in microseconds or -1).
+/// Returns the counters that the process itself printed, or `None` if the recording has no counters. Each print has a
+/// timestamp, the numbers of collections of generations 0, 1 and 2, and the total pause in microseconds (-1 if
+/// unknown).
 pub(crate) fn own(name: &str) -> Option<Vec<[i64; 5]>> {
     let text = fs::read_to_string(folder().join(format!("{name}.own.txt"))).ok()?;
     let tick = |line: &str| {
@@ -91,28 +93,29 @@ pub(crate) struct Recording {
 
 impl Recording {
     pub(crate) fn read(name: &str) -> Self {
-        Self::of(&bytes(name), Scope::Collections, |_| ())
+        Self::read_bytes(&bytes(name), Scope::Collections, |_| ())
     }
 
-    /// Reads one of the recordings with a known cause, which exist only in the repository.
-    pub(crate) fn of_account(name: &str) -> Option<Self> {
+    /// Reads a recording whose main cause of stopped time is known, or returns `None` outside the repository, where no
+    /// such recording exists.
+    pub(crate) fn read_account(name: &str) -> Option<Self> {
         let path = repository().join(format!("account/{name}.nettrace.gz"));
-        (are_all_there() || path.exists()).then(|| Self::of(&unpack(&path), Scope::Collections, |_| ()))
+        (are_all_there() || path.exists()).then(|| Self::read_bytes(&unpack(&path), Scope::Collections, |_| ()))
     }
 
-    pub(crate) fn of(bytes: &[u8], scope: Scope, observer: impl FnMut(&Observed<'_>)) -> Self {
+    pub(crate) fn read_bytes(bytes: &[u8], scope: Scope, observer: impl FnMut(&Observed<'_>)) -> Self {
         Self::in_pieces(bytes, 64 * 1024, scope, observer)
     }
 
     /// Reads a recording in pieces of `piece` bytes.
     pub(crate) fn in_pieces(bytes: &[u8], piece: usize, scope: Scope, mut observer: impl FnMut(&Observed<'_>)) -> Self {
-        let mut stream = GcStream::new(scope, Settling::AtTheEnd);
+        let mut stream = GcStream::new(scope, ReportTiming::AtTheEnd);
         for piece in bytes.chunks(piece) {
             stream.push(piece);
             stream.advance(&mut observer).unwrap();
         }
         stream.finish();
-        // Without a byte, the input is not recognized as a stream.
+        // Empty input is not recognized as a stream.
         let fine = stream.advance(&mut observer);
         assert!(fine.is_ok() || bytes.is_empty(), "{fine:?}");
         stream.end();

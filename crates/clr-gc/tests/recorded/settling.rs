@@ -1,20 +1,20 @@
 //! Collections reported while events still arrive.
 
-use clr_gc::gc::{Collection, LIVE_SETTLE_NS, Outcome, Settling};
+use clr_gc::gc::{Collection, LIVE_SETTLE_NS, Outcome, ReportTiming};
 use clr_gc::stream::{GcStream, Scope, StreamLimits};
 
 use crate::recordings::{self, Recording};
 
 /// Returns the collections that a live session reports, and the number of those reported before the end. Outcomes are
-/// taken after every piece, as they become ready. `silent`: the process is one of hundreds, with a silence after every
-/// piece, and finally a silence that releases everything that was read.
+/// taken after every piece, as they become ready. With `silent`, the stream has the limits for one of hundreds of live
+/// processes, a silence follows every piece, and a final silence releases all events that were read.
 fn live(name: &str, silent: bool) -> (Vec<Collection>, usize) {
     let limits = if silent {
         StreamLimits::one_live_process()
     } else {
         StreamLimits::default()
     };
-    let mut stream = GcStream::with_limits(Scope::Collections, Settling::After(LIVE_SETTLE_NS), limits);
+    let mut stream = GcStream::with_limits(Scope::Collections, ReportTiming::After(LIVE_SETTLE_NS), limits);
     let (mut reported, mut before_the_end) = (Vec::new(), 0);
     let mut take = |stream: &mut GcStream| {
         while let Some((_, outcome)) = stream.next_outcome() {
@@ -28,7 +28,7 @@ fn live(name: &str, silent: bool) -> (Vec<Collection>, usize) {
         stream.push(piece);
         stream.advance(|_| ()).unwrap();
         if silent {
-            // The silence is shorter than the patience with missing facts, so no collection is abandoned.
+            // The silence is shorter than the timeout for missing facts, so no collection is abandoned.
             stream.quiet(400_000_000);
         }
         before_the_end = take(&mut stream);
@@ -53,7 +53,8 @@ fn assert_same(name: &str, reported: &[Collection]) {
     let expected = Recording::read(name);
     for (ours, expected) in reported.iter().zip(expected.collections()) {
         let mut expected = expected.clone();
-        // A thread is known to serve tools only after it has done what only such a thread does.
+        // A thread is known to serve tools only after an action that only such threads perform, which can follow the
+        // report.
         if ours.requested_by_tool.is_none() {
             expected.requested_by_tool = None;
         }
@@ -63,7 +64,8 @@ fn assert_same(name: &str, reported: &[Collection]) {
 }
 
 /// Scenario: every recording without loss is read in pieces, and collections are taken as soon as they are ready.
-/// Guarantee: the collections equal those of the whole recording, and most of them are reported before its end.
+/// Guarantee: the collections equal those of the whole recording, and more than 70 % of them are reported before its
+/// end.
 #[test]
 fn live_collections_equal_those_of_file() {
     let (mut all, mut early) = (0, 0);
@@ -100,8 +102,8 @@ fn live_losses_are_detected() {
 
 /// Scenario: recordings without loss are read in pieces, with a silence after every piece, and finally a silence that
 /// releases everything that was read.
-/// Guarantee: silences change when collections are reported, but not their contents; after the last silence only
-/// collections in progress are left.
+/// Guarantee: silences change the times of reports, but not the reported collections; after the last silence, no
+/// finished collection waits for its report.
 #[test]
 fn silences_only_advance_reports() {
     let mut early = 0;

@@ -19,12 +19,12 @@ pub(crate) struct Object {
 
 /// A heap.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct Made {
+pub(crate) struct GeneratedHeap {
     pub(crate) objects: Vec<Object>,
     pub(crate) types: Vec<(u64, &'static str)>,
-    /// Address of the variable, object, and name.
+    /// Address of each static variable, address of its object, and name of the variable.
     pub(crate) statics: Vec<(u64, u64, &'static str)>,
-    /// Object, kind, flags and id.
+    /// Address of the object, kind, flags and id of each root.
     pub(crate) roots: Vec<(u64, u8, u32, u64)>,
     pub(crate) dependents: Vec<(u64, u64)>,
     pub(crate) methods: Vec<(u64, &'static str, &'static str)>,
@@ -40,7 +40,7 @@ pub(crate) struct Made {
 /// An event that can be lost.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Part {
-    /// The start of the collection, which is not lost, but absent from the beginning.
+    /// The start of the collection; without this part, the stream contains no collection.
     Start,
     Types,
     Statics,
@@ -82,10 +82,10 @@ fn u64s<const N: usize>(numbers: [u64; N]) -> Vec<u8> {
 
 impl Writer {
     fn event(&mut self, part: Option<Part>, id: u32, payload: &[u8]) {
-        self.of_thread(THREAD, part, id, payload);
+        self.write_event(THREAD, part, id, payload);
     }
 
-    fn of_thread(&mut self, thread: u64, part: Option<Part>, id: u32, payload: &[u8]) {
+    fn write_event(&mut self, thread: u64, part: Option<Part>, id: u32, payload: &[u8]) {
         self.time += 1000;
         let sequence = if thread == THREAD {
             self.sequence += 1;
@@ -116,12 +116,13 @@ fn bulk(index: Option<u32>, rows: &[Vec<u8>]) -> Vec<u8> {
     [index, u32s([rows.len() as u32]), vec![0; 2], rows.concat()].concat()
 }
 
-impl Made {
+impl GeneratedHeap {
     pub(crate) fn stream(&self) -> Vec<u8> {
         self.stream_without(None)
     }
 
-    /// Writes the dump without an event. With [`Part::Start`], the stream contains no collection.
+    /// Writes the dump without the events of one part; of nodes and of edges, only the last event is lost. With
+    /// [`Part::Start`], the stream contains no collection.
     #[expect(clippy::too_many_lines, reason = "a stream is written event by event, in its order")]
     pub(crate) fn stream_without(&self, without: Option<Part>) -> Vec<u8> {
         let header = TraceHeader {
@@ -185,7 +186,7 @@ impl Made {
         if self.has_other_collections {
             writer.event(None, 1, &start(5, 2));
             writer.event(None, 2, &end(5, 2));
-            // A young collection that is walked, too.
+            // A young collection whose heap is walked, too.
             writer.event(None, 1, &start(6, 0));
             writer.event(None, 18, &bulk(Some(0), &[u64s([0x9999, 24, 1, 0])]));
             writer.event(None, 2, &end(6, 0));
@@ -217,10 +218,11 @@ impl Made {
             .collect();
         writer.event(None, 17, &bulk(Some(0), &keyed));
         if self.has_other_collections {
-            // The walk of another thread.
-            writer.of_thread(THREAD + 1, None, 18, &bulk(Some(0), &[u64s([0x9999, 24, 1, 0])]));
+            // A heap walk by another thread.
+            writer.write_event(THREAD + 1, None, 18, &bulk(Some(0), &[u64s([0x9999, 24, 1, 0])]));
         }
-        // Nodes and references are in events with a few entries each: the two streams are interleaved.
+        // Nodes and references are split into several events each. All events with nodes precede the events with
+        // references.
         let edges: Vec<Vec<u8>> = self
             .objects
             .iter()
@@ -233,7 +235,8 @@ impl Made {
             .collect();
         let many = (nodes.len() / 3).clamp(1, 2_000);
         for (index, some) in nodes.chunks(many).enumerate() {
-            // If a node event is lost, it is the last one, so that the numbers have no gap.
+            // The node event that can be lost is the last one, so that the indices of the other node events have no
+            // gap.
             let is_last = (index + 1) * many >= nodes.len();
             writer.event(is_last.then_some(Part::Nodes), 18, &bulk(Some(index as u32), some));
         }
@@ -254,9 +257,9 @@ impl Made {
         writer.event(Some(Part::End), 2, &end(7, 2));
         writer.event(None, 3, &[0; 2]);
         if self.is_server {
-            // The start was written while the threads were suspended.
+            // The start has a timestamp during the suspension, although the event comes later in the stream.
             writer.time = 10_000;
-            writer.of_thread(THREAD + 7, None, 1, &start(7, 2));
+            writer.write_event(THREAD + 7, None, 1, &start(7, 2));
         }
         if self.has_other_collections {
             writer.event(None, 1, &start(8, 0));
@@ -273,7 +276,7 @@ impl Made {
 }
 
 /// Generates heaps of any shape.
-pub(crate) fn heaps() -> impl Strategy<Value = Made> {
+pub(crate) fn heaps() -> impl Strategy<Value = GeneratedHeap> {
     const TYPES: [&str; 4] = ["A", "B", "C`1[System.Int32]", "System.Object[]"];
     const FIELDS: [&str; 3] = ["x", "y", "z"];
     (1_usize..30).prop_flat_map(|count| {
@@ -286,7 +289,7 @@ pub(crate) fn heaps() -> impl Strategy<Value = Made> {
         let order = Just((0..count).collect::<Vec<usize>>()).prop_shuffle();
         (edges, sizes, statics, roots, dependents, order, any::<bool>()).prop_map(
             move |(edges, sizes, statics, roots, dependents, order, is_shuffled)| {
-                // Objects are 128 bytes apart, so they do not overlap. Addresses beyond have no object.
+                // Objects are 128 bytes apart, so they do not overlap. Addresses after the last object have no object.
                 let address = |place: usize| 0x1000 + 128 * place as u64;
                 let mut objects: Vec<Object> = edges
                     .iter()
@@ -310,7 +313,7 @@ pub(crate) fn heaps() -> impl Strategy<Value = Made> {
                         Some((address(array) + inside, address(object), names.next()?))
                     })
                     .collect();
-                Made {
+                GeneratedHeap {
                     objects,
                     types: (1..).zip(TYPES).collect(),
                     statics,
@@ -323,7 +326,7 @@ pub(crate) fn heaps() -> impl Strategy<Value = Made> {
                         .map(|(key, value)| (address(key), address(value)))
                         .collect(),
                     methods: vec![(1, "P", "one"), (2, "P", "two")],
-                    ..Made::default()
+                    ..GeneratedHeap::default()
                 }
             },
         )

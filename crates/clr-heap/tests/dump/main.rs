@@ -8,16 +8,16 @@ mod naive;
 
 use clr_heap::cost;
 use clr_heap::profile;
-use clr_heap::reading::{Dump, DumpReading, Holder, Refusal, Want};
+use clr_heap::reading::{Dump, DumpDetail, DumpReading, Holder, Refusal};
 use clr_heap::snapshot;
 use clr_heap::survey::{Record, Survey, survey};
 use proptest::prelude::*;
 
-use made::{Made, Object, Part};
+use made::{GeneratedHeap, Object, Part};
 
-const GRAPH: Want = Want::Graph { most: u64::MAX };
+const GRAPH: DumpDetail = DumpDetail::Graph { most: u64::MAX };
 
-fn read(stream: &[u8], want: Want, piece: usize) -> Result<Dump, Refusal> {
+fn read(stream: &[u8], want: DumpDetail, piece: usize) -> Result<Dump, Refusal> {
     let mut reading = DumpReading::new(want);
     for bytes in stream.chunks(piece) {
         reading.push(bytes)?;
@@ -25,7 +25,7 @@ fn read(stream: &[u8], want: Want, piece: usize) -> Result<Dump, Refusal> {
     reading.finish()
 }
 
-fn surveyed(made: &Made) -> Survey {
+fn surveyed(made: &GeneratedHeap) -> Survey {
     survey(read(&made.stream(), GRAPH, 1 << 16).unwrap(), None).0
 }
 
@@ -38,10 +38,10 @@ fn object(address: u64, size: u64, of: u64, edges: &[u64]) -> Object {
     }
 }
 
-/// Builds a heap with a static list of three leaked objects with an array each, a handle, a frame, a weak handle and a
-/// literal.
-fn small() -> Made {
-    Made {
+/// Builds a heap with a static list of three leaked objects, which have an array each. A handle holds the runtime's
+/// array of statics, which also holds a literal. A stack frame and a weak handle refer to one more object each.
+fn small() -> GeneratedHeap {
+    GeneratedHeap {
         objects: vec![
             // The runtime's array of statics, which a handle holds.
             object(0x1000, 0x40, 1, &[0x2000, 0x2900]),
@@ -71,13 +71,13 @@ fn small() -> Made {
         roots: vec![(0x1000, 2, 0, 0x77), (0x2800, 0, 0, 0xABC), (0x3000, 2, 2, 0x78)],
         dependents: vec![],
         methods: vec![(0xABC, "Program", "HoldOnStack"), (0xABD, "Program", "Main")],
-        ..Made::default()
+        ..GeneratedHeap::default()
     }
 }
 
 /// Scenario: a small heap has each kind of holder.
-/// Guarantee: counts, rounded bytes, retained bytes, paths and the only suspect match the heap; a static holds its
-/// object in place of the runtime's array; a weak handle holds nothing.
+/// Guarantee: counts, rounded bytes, retained bytes, paths and the first suspect match the heap. A static holds its
+/// object in place of the runtime's array, and a weak handle holds no object.
 #[test]
 fn small_heap_is_described() {
     let survey = surveyed(&small());
@@ -103,7 +103,7 @@ fn small_heap_is_described() {
     );
     assert_eq!(
         suspect.text,
-        "static entries holds 536 B, 78 % of what lives: 3 Leaked with 456 B in Leaked[]"
+        "static entries holds 536 B, 78 % of all live bytes: 3 Leaked with 456 B in Leaked[]"
     );
     let heap = &survey.heap;
     assert_eq!((heap.objects, heap.method.as_str()), (12, "graph"));
@@ -136,8 +136,8 @@ fn paths_are_filtered_by_type() {
 }
 
 /// Scenario: the same dump lacks one of its events, each in turn.
-/// Guarantee: without any of the bulk events, or without its end, the dump is refused with the required buffer size,
-/// and no results are returned.
+/// Guarantee: if a bulk event or the end is missing, the dump is refused. For a graph, the error contains the required
+/// buffer size.
 #[test]
 fn dump_with_lost_event_is_refused() {
     let made = small();
@@ -148,7 +148,7 @@ fn dump_with_lost_event_is_refused() {
             matches!(&refusal, Some(Refusal::Incomplete { needed_mb, .. }) if *needed_mb >= 3),
             "{part:?}: {refusal:?}"
         );
-        let refusal = read(&stream, Want::Histogram, 4096).err();
+        let refusal = read(&stream, DumpDetail::Histogram, 4096).err();
         assert!(
             matches!(refusal, Some(Refusal::Incomplete { .. })),
             "{part:?}: {refusal:?}"
@@ -160,11 +160,11 @@ fn dump_with_lost_event_is_refused() {
 /// Guarantee: the histogram is complete; a graph of the same stream is refused.
 #[test]
 fn histogram_needs_no_edges() {
-    let made = Made {
+    let made = GeneratedHeap {
         has_no_edges: true,
         ..small()
     };
-    let dump = read(&made.stream(), Want::Histogram, 4096).unwrap();
+    let dump = read(&made.stream(), DumpDetail::Histogram, 4096).unwrap();
     assert_eq!(
         (dump.objects, dump.bytes),
         (12, 32 + 48 + 3 * 152 + 40 + 24 + 24 + 0x40)
@@ -176,17 +176,17 @@ fn histogram_needs_no_edges() {
 }
 
 /// Scenario: with the server collector, another thread writes the start, which comes last; another stream has no start.
-/// Guarantee: the dump is the same; without the start it is refused.
+/// Guarantee: the types in the survey are the same; the stream without the start is refused.
 #[test]
 fn start_of_another_thread_is_accepted() {
-    let made = Made {
+    let made = GeneratedHeap {
         is_server: true,
         ..small()
     };
     let survey = surveyed(&made);
     assert_eq!(survey.types, surveyed(&small()).types);
     assert_eq!(survey.heap.stopped_ns.len(), 1);
-    let made = Made {
+    let made = GeneratedHeap {
         has_no_start: true,
         ..small()
     };
@@ -198,10 +198,10 @@ fn start_of_another_thread_is_accepted() {
 
 /// Scenario: a `GC.Collect` call of the program and a young collection with a walk precede the dump, another thread
 /// walks the heap during the dump, and another walk follows.
-/// Guarantee: only the dump is read.
+/// Guarantee: the survey contains only the types of the dump.
 #[test]
 fn other_collections_are_ignored() {
-    let made = Made {
+    let made = GeneratedHeap {
         has_other_collections: true,
         ..small()
     };
@@ -209,10 +209,10 @@ fn other_collections_are_ignored() {
 }
 
 /// Scenario: a graph needs more memory than allowed.
-/// Guarantee: the result is the histogram, with the reason.
+/// Guarantee: the result is a histogram with the reason for the missing graph.
 #[test]
 fn graph_over_budget_becomes_histogram() {
-    let want = Want::Graph {
+    let want = DumpDetail::Graph {
         most: cost::graph_bytes(5, 5),
     };
     let (survey, solved) = survey(read(&small().stream(), want, 4096).unwrap(), None);
@@ -231,12 +231,12 @@ fn graph_over_budget_becomes_histogram() {
 #[test]
 fn input_without_dump_is_refused() {
     assert!(matches!(read(b"GIF89a, and more", GRAPH, 5), Err(Refusal::Stream(_))));
-    let none = Made::default();
+    let none = GeneratedHeap::default();
     assert_eq!(
         read(&none.stream_without(Some(Part::Start)), GRAPH, 100).err(),
         Some(Refusal::NoDump)
     );
-    let small = Made {
+    let small = GeneratedHeap {
         is_32_bits: true,
         ..small()
     };
@@ -244,7 +244,7 @@ fn input_without_dump_is_refused() {
 }
 
 /// Scenario: types have no names, as in a second dump while another session is open.
-/// Guarantee: the types are counted, and each is shown by its number.
+/// Guarantee: the types are counted, and each type is shown by its token.
 #[test]
 fn unnamed_types_are_counted() {
     let mut made = small();
@@ -264,7 +264,8 @@ fn unnamed_types_are_counted() {
 }
 
 /// Scenario: a static holds a list of 300,000 nodes.
-/// Guarantee: the list is one step of a path and fully retained, without recursion.
+/// Guarantee: the list is one step of a path, the static retains the whole list, and the analysis does not recurse for
+/// each node.
 #[test]
 fn long_list_is_one_step() {
     let count = 300_000_u64;
@@ -274,12 +275,12 @@ fn long_list_is_one_step() {
         let next = (node + 1 < count).then(|| at(node + 1));
         objects.push(object(at(node), 32, 2, next.as_slice()));
     }
-    let made = Made {
+    let made = GeneratedHeap {
         objects,
         types: vec![(1, "System.Object[]"), (2, "Held.ListNode")],
         statics: vec![(0x1010, 0x10_0000, "list")],
         roots: vec![(0x1000, 2, 1, 1)],
-        ..Made::default()
+        ..GeneratedHeap::default()
     };
     let survey = surveyed(&made);
     let root = &survey.roots[0];
@@ -337,16 +338,16 @@ fn other_formats_are_complete() {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(400))]
 
-    /// Scenario: heaps of up to 30 objects have any addresses, every kind of root, statics inside and outside arrays,
-    /// weak tables and dangling references; they are read in pieces of any size.
+    /// Scenario: heaps of up to 29 objects in any order have every kind of root, statics inside and outside objects,
+    /// weak tables and dangling references. The dumps are read in pieces of up to 4,999 bytes.
     /// Guarantee: counts, bytes, retained bytes of types and roots, and reached objects equal those of a second
     /// implementation, which removes each object in turn.
     #[test]
     fn survey_matches_the_definition(made in made::heaps(), piece in 1_usize..5000) {
         let (survey, solved) = survey(read(&made.stream(), GRAPH, piece).unwrap(), None);
-        let naive = naive::Naive::of(&made);
+        let naive = naive::Naive::from_heap(&made);
         for row in &survey.types {
-            prop_assert_eq!((row.objects, row.bytes, row.retained.unwrap()), naive.of_type(row.type_id), "type {}", row.type_id);
+            prop_assert_eq!((row.objects, row.bytes, row.retained.unwrap()), naive.measure_type(row.type_id), "type {}", row.type_id);
         }
         prop_assert_eq!(survey.heap.bytes, naive.bytes());
         prop_assert_eq!(survey.roots.iter().map(|row| row.reached).sum::<u64>(), naive.bytes());
@@ -355,7 +356,7 @@ proptest! {
                 row.root_kind == root.holder && row.name.as_deref().unwrap_or_default() == root.name
             });
             let found: Vec<_> = found.map(|row| (row.retained, row.objects)).collect();
-            prop_assert_eq!(found, vec![naive.of_root(place)], "{:?}", root);
+            prop_assert_eq!(found, vec![naive.measure_root(place)], "{:?}", root);
         }
         let by_root = |root: &str| survey.paths.iter().filter(|path| path.root == root).map(|path| path.objects).sum::<u64>();
         for (root, objects) in naive.preferred() {

@@ -1,11 +1,12 @@
-//! A second implementation that follows the definitions: retained objects are objects that become unreachable.
+//! A second implementation that follows the definitions: a holder retains the objects that become unreachable without
+//! the holder.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use clr_heap::reading::Holder;
 use clr_heap::survey::root_shown;
 
-use crate::made::Made;
+use crate::made::GeneratedHeap;
 
 /// A root with the objects that it refers to.
 #[derive(Debug)]
@@ -22,7 +23,7 @@ pub(crate) struct Naive {
 }
 
 impl Naive {
-    pub(crate) fn of(made: &Made) -> Self {
+    pub(crate) fn from_heap(made: &GeneratedHeap) -> Self {
         let mut objects: BTreeMap<u64, (u64, u64, Vec<u64>)> = BTreeMap::new();
         for object in &made.objects {
             let edges = object.edges.clone();
@@ -86,7 +87,8 @@ impl Naive {
         naive
     }
 
-    /// Returns the objects that roots reach without some objects and without one root.
+    /// Returns the objects that the roots reach if the root `without_root` and all objects for which `without` returns
+    /// true are removed.
     fn reached(&self, without: &dyn Fn(u64) -> bool, without_root: Option<usize>) -> BTreeSet<u64> {
         let roots = self
             .roots
@@ -126,8 +128,9 @@ impl Naive {
         self.objects.keys().copied().filter(|one| !left.contains(one)).collect()
     }
 
-    /// Returns objects, bytes and retained bytes: the union of the objects that each object of the type retains.
-    pub(crate) fn of_type(&self, of: u64) -> (u64, u64, u64) {
+    /// Returns the number of objects of a type, their bytes and their retained bytes. The retained bytes are the bytes
+    /// of the union of the objects that each object of the type retains.
+    pub(crate) fn measure_type(&self, of: u64) -> (u64, u64, u64) {
         let own: BTreeSet<u64> = self
             .objects
             .iter()
@@ -143,13 +146,14 @@ impl Naive {
     }
 
     /// Returns the bytes and objects that a root retains.
-    pub(crate) fn of_root(&self, root: usize) -> (u64, u64) {
+    pub(crate) fn measure_root(&self, root: usize) -> (u64, u64) {
         let left = self.reached(&|_| false, Some(root));
         let goes: BTreeSet<u64> = self.objects.keys().copied().filter(|one| !left.contains(one)).collect();
         (self.size(&goes), goes.len() as u64)
     }
 
-    /// Returns the number of objects for the preferred kind of root, for kinds with one root.
+    /// Returns, for each kind with a single root, the root as shown and the number of objects that this root reaches
+    /// and no root of a preferred kind reaches.
     pub(crate) fn preferred(&self) -> Vec<(String, u64)> {
         let mut kinds: Vec<Holder> = self.roots.iter().map(|root| root.holder).collect();
         kinds.sort();

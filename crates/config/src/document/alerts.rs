@@ -1,11 +1,11 @@
 //! The keys of `alerts`.
 
 use super::otlp::SecretSource;
-use super::{BTreeMap, Deserialize, Duration, Hidden, JsonSchema, PathBuf, Serialize};
+use super::{BTreeMap, Deserialize, Duration, HiddenString, JsonSchema, PathBuf, Serialize};
 use crate::values::{LinkUrl, WebUrl};
 use base::units::HumanDuration;
 use delivery::alerts::settings::AlertSettings;
-use gc_rules::rule::Severity;
+use rule_engine::rule::Severity;
 
 /// Receivers of notifications when an alert starts and ends. Alerts are always available in the API, in `/metrics` and
 /// in the spans of collections.
@@ -16,9 +16,9 @@ pub(crate) struct Alerts {
     pub(crate) alertmanagers: Vec<Alertmanager>,
     /// Webhooks. Each change of an alert is one request, in the format of Alertmanager's webhooks.
     pub(crate) webhooks: Vec<Webhook>,
-    /// Write each change as a line of JSON to standard output.
+    /// Whether each change is written as a line of JSON to standard output.
     pub(crate) stdout: bool,
-    /// Send each change as a log record over OTLP.
+    /// Whether each change is sent as a log record over OTLP.
     pub(crate) log: bool,
     /// Interval at which firing alerts are sent to Alertmanager again. Alertmanager resolves an alert after four
     /// intervals without a request.
@@ -54,7 +54,7 @@ pub(crate) struct Alertmanager {
     pub(crate) min_severity: Severity,
     /// Headers of every request: names and values. Values are never shown.
     #[schemars(extend("x-secret" = true))]
-    pub(crate) headers: BTreeMap<String, Hidden>,
+    pub(crate) headers: BTreeMap<String, HiddenString>,
     /// Headers with a value from a file or an environment variable: `authorization: {file: /run/secrets/alertmanager}`,
     /// where the file contains `Basic …` or `Bearer …`.
     #[schemars(extend("x-secret" = true))]
@@ -92,7 +92,7 @@ const TIMEOUT: Duration = Duration::from_secs(10);
 #[serde(default, deny_unknown_fields)]
 pub(crate) struct Webhook {
     /// URL. Only its host is ever shown, because the path of a webhook is often its password.
-    pub(crate) url: Option<Hidden>,
+    pub(crate) url: Option<HiddenString>,
     /// Source of the URL, instead of `url`.
     pub(crate) url_from: Option<SecretSource>,
     /// Source of the key that signs requests: `X-Gcwatch-Signature: sha256=…` is the HMAC-SHA256 of the body. Without
@@ -102,7 +102,7 @@ pub(crate) struct Webhook {
     pub(crate) min_severity: Severity,
     /// Headers of every request: names and values. Values are never shown.
     #[schemars(extend("x-secret" = true))]
-    pub(crate) headers: BTreeMap<String, Hidden>,
+    pub(crate) headers: BTreeMap<String, HiddenString>,
     /// Headers with a value from a file or an environment variable.
     #[schemars(extend("x-secret" = true))]
     pub(crate) headers_from: BTreeMap<String, SecretSource>,

@@ -9,7 +9,7 @@ use evidence::census::CensusOptions;
 use evidence::store::StoreOptions;
 
 words! {
-    /// Whether something is done that costs something.
+    /// Whether an action with a cost is performed.
     #[derive(Default)]
     pub enum Switch {
         /// No.
@@ -20,46 +20,48 @@ words! {
     }
 }
 
-/// What is gathered for incidents.
+/// The evidence that is gathered for incidents.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub(crate) struct Evidence {
-    /// Bursts for incidents of rules with `evidence: [callers]`, `[allocations]` or `[stacks]`: a session of seconds with
-    /// stacks in the process, as of `gcwatch callers`, `gcwatch allocations` and `gcwatch stacks`, that finds the code
-    /// that triggers collections, or allocates, and what threads do. Never two on a host at once, none while the heap or
-    /// the container is at its limit; the incident says why there was none.
+    /// Bursts for incidents of rules with `evidence: [callers]`, `[allocations]` or `[stacks]`. A burst is a session of
+    /// some seconds with stacks, like `gcwatch callers`, `gcwatch allocations` and `gcwatch stacks`. It finds the code
+    /// that triggers collections or allocates, and the activity of threads. Only one burst runs on a host at a time,
+    /// and none while the heap or the container is at its limit. The incident contains the reason if there was no
+    /// burst.
     pub(crate) bursts: Switch,
-    /// How long one lasts. One of stacks lasts 0.3 s.
+    /// Duration of a burst. A burst of stacks always lasts 0.3 s.
     #[schemars(extend("x-minimum" = "1s", "x-maximum" = "30s"))]
     pub(crate) burst_for: HumanDuration,
-    /// How long a process is left alone after one.
+    /// Minimum interval between two bursts of a process.
     #[schemars(extend("x-minimum" = "1m", "x-maximum" = "7d"))]
     pub(crate) burst_every: HumanDuration,
-    /// Whether the allocations of such a burst are exported as a profile over OTLP, too. Profiles are in development in
-    /// OTLP: few receivers take them yet, and a version of both may not fit the other.
+    /// Whether the allocations of such a burst are also exported as a profile over OTLP. Profiles are in development in
+    /// OTLP: few receivers support them, and the versions of both sides can be incompatible.
     pub(crate) profiles: Switch,
-    /// Heap dumps for incidents of rules with `evidence: [census]`, whose memory grows by live objects: two of them, which
-    /// name the types and roots that grew. Each stops all threads and collects everything, and takes memory beside the
-    /// heap: only within the bounds that follow, and the incident says why there was none.
+    /// Heap dumps for incidents of rules with `evidence: [census]`, whose memory grows by live objects. Two dumps show
+    /// the types and roots that grew. Each dump suspends all threads, performs a full collection, and needs memory in
+    /// addition to the heap. A dump is only taken within the following limits. The incident contains the reason if
+    /// no dump was taken.
     pub(crate) census: Switch,
-    /// From the first heap dump to the second.
+    /// Interval between the first and the second heap dump.
     #[schemars(extend("x-minimum" = "1s", "x-maximum" = "1d"))]
     pub(crate) census_apart: HumanDuration,
-    /// How long a service is left alone from the beginning of a census: two heap dumps in that time.
+    /// Minimum interval between the starts of two censuses of a service, each with two heap dumps.
     #[schemars(extend("x-minimum" = "1m", "x-maximum" = "7d"))]
     pub(crate) census_every: HumanDuration,
-    /// The longest stop, as forecast; before .NET 10 each dump has two.
+    /// Maximum forecast suspension of a heap dump. Before .NET 10, each dump has two suspensions.
     #[schemars(extend("x-minimum" = "1ms", "x-maximum" = "1m"))]
     pub(crate) census_max_stop: HumanDuration,
-    /// How many times the memory that a dump takes must be free in the container, or the machine.
+    /// Number of times that the memory for a dump must be free in the container, or on the machine.
     #[schemars(range(min = 1, max = 100))]
     pub(crate) census_room: u32,
-    /// None while the heap or the container is within so many percent of its limit.
+    /// Distance from the limit of the heap or the container, in percent of the limit, below which no dump is taken.
     #[schemars(range(min = 0, max = 90))]
     pub(crate) census_headroom_percent: u32,
-    /// Recordings of the events around the beginning of severe incidents.
+    /// Recordings of the events around the start of severe incidents.
     pub(crate) black_box: BlackBox,
-    /// Copies of evidence outside of the host.
+    /// Copies of evidence outside the host.
     pub(crate) store: Store,
 }
 
@@ -70,8 +72,8 @@ pub(crate) struct Evidence {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub(crate) struct Store {
-    /// The place: `s3://BUCKET/PREFIX`, `gs://BUCKET/PREFIX`, `az://CONTAINER/PREFIX` or `file:///FOLDER`; the name of the
-    /// node or host is added. Without it, evidence stays on the host.
+    /// Location of the store: `s3://BUCKET/PREFIX`, `gs://BUCKET/PREFIX`, `az://CONTAINER/PREFIX` or `file:///FOLDER`.
+    /// The name of the node or host is appended. Without this key, evidence stays on the host.
     #[schemars(extend("x-restart" = true))]
     pub(crate) url: Option<String>,
     /// URL of a server that is compatible with S3 or Azure Blob Storage, instead of the cloud's.
@@ -96,18 +98,21 @@ impl Default for Store {
     }
 }
 
-/// Recordings of the events around the beginning of incidents of severity error and worse, and of rules with `evidence:
-/// [black-box]`: up to 30 s before and 10 s after, below `state.directory`. Without that, there are none.
+/// Recordings of the events around the start of incidents of severity error or critical, and of rules with `evidence:
+/// [black-box]`: up to 30 s before and 10 s after the start. They are stored in `state.directory`, and nothing is
+/// recorded without it.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub(crate) struct BlackBox {
-    /// If false, nothing is recorded, nor kept in memory: at most 8 MB for all processes, 128 KiB for each.
+    /// Whether events are recorded, and kept in memory for that purpose: at most 8 MB for all processes, and 128 KiB
+    /// for each.
     #[schemars(extend("x-restart" = true))]
     pub(crate) enabled: bool,
-    /// Maximum number of files; of more, whoever has most loses the oldest.
+    /// Maximum number of files. Beyond it, the owner of most files loses the oldest.
     #[schemars(range(min = 1, max = 100_000), extend("x-restart" = true))]
     pub(crate) max_files: u32,
-    /// Maximum size of all files, likewise. What is being recorded can take as much again.
+    /// Maximum size of all files. Beyond it, the owner of most bytes loses the oldest. Recordings in progress can take
+    /// the same amount in addition.
     #[schemars(extend("x-minimum" = "1MiB", "x-maximum" = "1TiB", "x-restart" = true))]
     pub(crate) max_bytes: ByteSize,
 }

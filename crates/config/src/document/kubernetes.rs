@@ -11,7 +11,8 @@ use kubernetes::settings::{Settings, Source};
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub(crate) struct Kubernetes {
-    /// The source of pod metadata. `auto`: the API server if gcwatch runs in a pod with a service account, else none.
+    /// The source of pod metadata. `auto`: the API server if gcwatch runs in a pod with a service account; otherwise,
+    /// `none`.
     #[schemars(extend("x-restart" = true))]
     pub(crate) metadata: Source,
     /// The node that gcwatch runs on: only its pods are read. In a manifest it is `spec.nodeName` of the pod.
@@ -20,15 +21,15 @@ pub(crate) struct Kubernetes {
     /// URL of the kubelet, for `metadata: kubelet`; not set: `https://127.0.0.1:10250`.
     #[schemars(extend("x-restart" = true))]
     pub(crate) kubelet_url: Option<WebUrl>,
-    /// The interval of requests to the kubelet.
+    /// Interval between requests to the kubelet.
     #[schemars(extend("x-restart" = true, "x-minimum" = "5s", "x-maximum" = "1h"))]
     pub(crate) kubelet_interval: HumanDuration,
-    /// PEM file of the certificate authorities of the kubelet; not set: those of the service account, outside of a pod
-    /// the system's.
+    /// PEM file of the certificate authorities of the kubelet. By default, the authorities of the service account are
+    /// used, or the authorities of the system outside a pod.
     #[schemars(extend("x-restart" = true))]
     pub(crate) kubelet_certificate: Option<PathBuf>,
-    /// If false, the kubelet's certificate is not verified (it is often self-signed), so an impostor can receive
-    /// gcwatch's token.
+    /// Whether the kubelet's certificate, which is often self-signed, is verified. Without verification, an impostor
+    /// can receive gcwatch's token.
     #[schemars(extend("x-restart" = true))]
     pub(crate) kubelet_verify: bool,
     /// Labels of pods that become attributes `k8s.pod.label.NAME`.
@@ -38,12 +39,13 @@ pub(crate) struct Kubernetes {
     /// `resource.opentelemetry.io/` always become attributes.
     #[schemars(extend("x-restart" = true))]
     pub(crate) annotations: Vec<String>,
-    /// Use the labels `app.kubernetes.io/instance`, `app.kubernetes.io/name` and `app.kubernetes.io/version` for the
-    /// service, in preference to the deployment.
+    /// Whether the labels `app.kubernetes.io/instance`, `app.kubernetes.io/name` and `app.kubernetes.io/version`
+    /// describe the service, in preference to the deployment.
     #[schemars(extend("x-restart" = true))]
     pub(crate) well_known_labels: bool,
-    /// Kubernetes Events on the pod of an incident when it begins, gets worse and ends: `kubectl describe pod` shows them.
-    /// The service account must be allowed to create events. Only incidents that receivers are notified of have them.
+    /// Kubernetes Events on the pod of an incident when it starts, becomes worse and ends, as shown by `kubectl
+    /// describe pod`. The service account must be allowed to create events. Only incidents of which receivers are
+    /// notified have events.
     #[schemars(extend("x-restart" = true))]
     pub(crate) events: Switch,
 }

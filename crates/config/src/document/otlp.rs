@@ -1,6 +1,6 @@
 //! The keys of `otlp`.
 
-use super::{BTreeMap, Deserialize, Duration, Hidden, JsonSchema, PathBuf, Serialize};
+use super::{BTreeMap, Deserialize, Duration, HiddenString, JsonSchema, PathBuf, Serialize};
 use crate::values::Endpoint;
 use base::units::{ByteSize, HumanDuration};
 use delivery::otlp::settings::{self, Compression, Protocol};
@@ -9,7 +9,7 @@ use delivery::otlp::settings::{self, Compression, Protocol};
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub(crate) struct Otlp {
-    /// If false, nothing is sent over OTLP; `/metrics` is still served.
+    /// Whether telemetry is sent over OTLP. `/metrics` is always served.
     pub(crate) enabled: bool,
     /// Receiver: scheme, host and port. With HTTP, `/v1/traces`, `/v1/metrics` and `/v1/logs` are appended.
     #[schemars(extend("x-default" = "http://localhost:4317, with HTTP http://localhost:4318"))]
@@ -18,7 +18,7 @@ pub(crate) struct Otlp {
     pub(crate) protocol: Protocol,
     /// Headers of every request: names and values. Values are never shown.
     #[schemars(extend("x-secret" = true))]
-    pub(crate) headers: BTreeMap<String, Hidden>,
+    pub(crate) headers: BTreeMap<String, HiddenString>,
     /// Headers with a value from a file (such as a mounted Kubernetes secret) or an environment variable:
     /// `authorization: {file: /run/secrets/token}`.
     #[schemars(extend("x-secret" = true))]
@@ -100,7 +100,7 @@ impl Default for Queue {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub(crate) struct SignalKeys {
-    /// If false, the signal is not sent.
+    /// Whether the signal is sent.
     pub(crate) enabled: bool,
     /// Receiver; with HTTP the complete URL, used unchanged.
     pub(crate) endpoint: Option<Endpoint>,
@@ -108,7 +108,7 @@ pub(crate) struct SignalKeys {
     pub(crate) protocol: Option<Protocol>,
     /// Headers of every request, instead of all common headers.
     #[schemars(extend("x-secret" = true))]
-    pub(crate) headers: BTreeMap<String, Hidden>,
+    pub(crate) headers: BTreeMap<String, HiddenString>,
     /// Headers from files or environment variables, instead of all common headers.
     #[schemars(extend("x-secret" = true))]
     pub(crate) headers_from: BTreeMap<String, SecretSource>,

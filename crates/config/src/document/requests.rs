@@ -82,7 +82,7 @@ pub(crate) struct RouteKeys {
 }
 
 impl Requests {
-    /// Returns the classes.
+    /// Returns the classes of requests: the classes by path, then one class for each source.
     pub(crate) fn routes(&self) -> Routes {
         let of_paths = self.routes.iter().map(|keys| Route {
             name: keys.name.as_str().into(),
@@ -100,7 +100,7 @@ impl Requests {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub(crate) struct RequestSpans {
-    /// If false, no request has pause spans.
+    /// Whether requests have pause spans.
     pub(crate) enabled: bool,
     /// Minimum lost time of a request. A request qualifies if it reaches this value or `min_share`.
     #[schemars(extend("x-maximum" = "1h"))]

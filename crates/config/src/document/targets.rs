@@ -22,10 +22,11 @@ pub(crate) struct Targets {
     /// Interval between scans of `/proc`, in addition to notifications of new processes.
     #[schemars(extend("x-minimum" = "1s", "x-maximum" = "24h"))]
     pub(crate) scan_interval: HumanDuration,
-    /// Read the GC settings of each process once, in a short session.
+    /// Whether the GC settings of each process are read once, in a short session.
     pub(crate) read_settings: bool,
-    /// Attach even to processes whose memory is at their heap limit. The first session of such a process can end it
-    /// with an out-of-memory error; by default, gcwatch does not attach and checks the process again every minute.
+    /// Whether gcwatch attaches even to processes whose memory is at their heap limit. The first session of such a
+    /// process can end it with an out-of-memory error. By default, gcwatch does not attach, and checks the process
+    /// again every minute.
     pub(crate) attach_at_heap_limit: bool,
     /// Socket of gcwatch that processes connect to (`DOTNET_DiagnosticPorts`); by default, gcwatch has no such socket.
     #[schemars(extend("x-restart" = true))]

@@ -7,28 +7,29 @@ use gc_telemetry::options::{
     Aggregate, Detail, GenerationKey, HistogramBuckets, MetricOptions, RuntimeMetrics, SpanOptions, Temporality,
 };
 
-/// Which collections become spans, and how much of each.
+/// Selection of the collections that become spans, and the content of the spans.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub(crate) struct Spans {
-    /// If false, there are no spans.
+    /// Whether there are spans.
     pub(crate) enabled: bool,
-    /// Only collections of this or a higher generation; 0: all.
+    /// Minimum generation of collections that become spans; 0 for all.
     #[schemars(range(min = 0, max = 2))]
     pub(crate) min_generation: u32,
-    /// Collections with at least this pause, or with an unknown one. Shorter ones only if they were blocking ones of
-    /// generation 2, stopped a request or are anomalous; and one a second while an incident is open. `0s`: all.
+    /// Minimum pause of collections that become spans; `0s` for all. Collections with an unknown pause are included.
+    /// Collections with a shorter pause are included if they were blocking collections of generation 2, paused a
+    /// request or are anomalous, and once per second while an incident is open.
     #[schemars(extend("x-maximum" = "1h"))]
     pub(crate) min_pause: HumanDuration,
-    /// The ratio of collections that become spans, 0 to 1.
+    /// Ratio of collections that become spans, from 0 to 1.
     #[schemars(range(min = 0.0, max = 1.0))]
     pub(crate) ratio: f64,
     /// Maximum number of collections per process and second that become spans; the others are counted.
     #[schemars(range(min = 0, max = 100_000))]
     pub(crate) max_per_second: u32,
-    /// Child spans for pauses and the concurrent part.
+    /// Whether pauses and the concurrent part become child spans.
     pub(crate) children: bool,
-    /// Child spans for the phases of the collection.
+    /// Whether the phases of the collection become child spans.
     pub(crate) phases: bool,
 }
 
@@ -62,43 +63,43 @@ impl From<&Spans> for SpanOptions {
     }
 }
 
-/// How the collections of a process become metrics.
+/// Conversion of the collections of a process to metrics.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub(crate) struct Metrics {
     /// Export interval over OTLP.
     #[schemars(extend("x-minimum" = "100ms", "x-maximum" = "1h"))]
     pub(crate) interval: HumanDuration,
-    /// The time that a point's value counts from (over OTLP; `/metrics` is always cumulative).
+    /// Start of the interval that a point's value covers, over OTLP; `/metrics` is always cumulative.
     #[schemars(extend("x-restart" = true))]
     pub(crate) temporality: Temporality,
-    /// The attribute of a point's generation.
+    /// Name of the attribute for a point's generation.
     #[schemars(extend("x-restart" = true))]
     pub(crate) generation_key: GenerationKey,
-    /// The type of histogram for pauses.
+    /// Type of the histogram for pauses.
     #[schemars(extend("x-restart" = true))]
     pub(crate) histogram: Histogram,
-    /// Maximum number of buckets of an exponential histogram; its scale is reduced when needed.
+    /// Maximum number of buckets of an exponential histogram. Its scale is reduced if necessary.
     #[schemars(range(min = 2, max = 1000), extend("x-restart" = true))]
     pub(crate) max_buckets: u16,
-    /// Upper bounds of the buckets of an explicit histogram, ascending.
+    /// Upper bounds of the buckets of an explicit histogram, in ascending order.
     #[schemars(length(min = 1, max = 200), extend("x-restart" = true))]
     pub(crate) bounds: Vec<HumanDuration>,
-    /// Whether the `dotnet.gc.*` metrics of OpenTelemetry's conventions are exported beside `gcwatch.*`. A process of
-    /// .NET 9 or later may export them itself; the same name of the same service would count twice.
+    /// Whether the `dotnet.gc.*` metrics of OpenTelemetry's conventions are exported in addition to `gcwatch.*`. A
+    /// process of .NET 9 or later can export them itself, and equal names of one service would be counted twice.
     #[schemars(extend("x-restart" = true))]
     pub(crate) runtime_metrics: RuntimeMetrics,
-    /// How much of each process. `low`: one histogram of pauses without attributes, and no metrics of suspensions'
-    /// and background collections' durations, compactions, promoted bytes, budgets, heaps, handles and sync blocks: less
-    /// than 10 kB of a process on `/metrics` instead of up to 45 kB. Dashboards of what processes are
-    /// stopped for need `full`.
+    /// Amount of data for each process. `low`: one histogram of pauses without attributes, and no metrics for the
+    /// durations of suspensions and background collections, compactions, promoted bytes, budgets, heaps, handles and
+    /// sync blocks. `/metrics` then has less than 10 kB per process instead of up to 45 kB. Dashboards that show why
+    /// processes are stopped need `full`.
     #[schemars(extend("x-restart" = true))]
     pub(crate) detail: Detail,
-    /// What has its own series: each process, or each service on a host. `service` adds up the processes of a service:
-    /// counters and histograms keep what ended processes counted. Pods and pids are lost; see telemetry.md.
+    /// Subject of a series: each process, or each service on a host. `service` adds up the processes of a service;
+    /// counters and histograms keep the counts of exited processes. Pods and pids are lost; see telemetry.md.
     #[schemars(extend("x-restart" = true))]
     pub(crate) aggregate: Aggregate,
-    /// Maximum number of series per process; more are dropped and counted.
+    /// Maximum number of series per process. Further series are dropped and counted.
     #[schemars(range(min = 1, max = 100_000), extend("x-restart" = true))]
     pub(crate) max_series: u32,
 }
@@ -106,7 +107,7 @@ pub(crate) struct Metrics {
 impl Default for Metrics {
     fn default() -> Self {
         let options = MetricOptions::default();
-        // The range of pauses: from the youngest generation of a small heap to a blocking collection of a large one.
+        // The range of pauses, from the youngest generation of a small heap to a blocking collection of a large heap.
         let bounds_us = [
             500, 1_000, 2_500, 5_000, 10_000, 25_000, 50_000, 100_000, 250_000, 500_000, 1_000_000, 2_500_000,
             5_000_000, 10_000_000,
@@ -148,7 +149,7 @@ impl From<&Metrics> for MetricOptions {
             detail: keys.detail,
             aggregate: keys.aggregate,
             max_series: usize::try_from(keys.max_series).unwrap_or(usize::MAX),
-            // Those of another section.
+            // These values come from another section.
             ..Self::default()
         }
     }

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use crate::environment::Environment;
 use crate::flags::ConfigFlags;
 use crate::problem::{Origin, Problem, Problems};
-use crate::{Config, Loaded, Sources};
+use crate::{Config, LoadedConfig, Sources};
 use strict_yaml::decode::decoded;
 use strict_yaml::path::KeyPath;
 use strict_yaml::yaml::Bounds;
@@ -16,7 +16,8 @@ use strict_yaml::yaml::Bounds;
 /// Maximum size of a file with a secret, in bytes.
 const LARGEST_SECRET: u64 = 64 << 10;
 
-/// Returns the file that the flags or the environment name.
+/// Returns the file that the flags or the environment name, and the origin of the name. Returns `None` if neither names
+/// a file.
 pub(super) fn named(flags: &ConfigFlags, environment: &Environment) -> Option<(PathBuf, Origin)> {
     let flag = flags.config.clone().map(|path| (path, Origin::Flag("--config")));
     flag.or_else(|| {
@@ -30,8 +31,8 @@ pub(super) fn named(flags: &ConfigFlags, environment: &Environment) -> Option<(P
 ///
 /// # Errors
 ///
-/// The file cannot be read, or the file or the flags contain errors, all of which are returned.
-pub fn load(flags: &ConfigFlags) -> Result<Loaded, Problems> {
+/// Returns an error if the file cannot be read, or if the file or the flags contain errors. All errors are returned.
+pub fn load(flags: &ConfigFlags) -> Result<LoadedConfig, Problems> {
     let environment: Environment = std::env::vars_os()
         .map(|(name, value)| {
             (
@@ -69,7 +70,7 @@ fn text(path: &Path, name: &str, origin: Origin) -> Result<String, Problem> {
     let bytes = read_bounded(path, limit).map_err(|error| Problem {
         origin,
         path: key.clone(),
-        message: format!("{name} cannot be read: {error}"),
+        message: format!("cannot read {name}: {error}"),
     })?;
     decoded(bytes).map_err(|(at, message)| Problem {
         origin: Origin::File {
@@ -81,7 +82,7 @@ fn text(path: &Path, name: &str, origin: Origin) -> Result<String, Problem> {
     })
 }
 
-/// Reads a regular file of at most `limit` bytes. Pipes and devices are refused, because they may never end.
+/// Reads a regular file of at most `limit` bytes. Pipes and devices are refused, because they can be endless.
 pub(crate) fn read_bounded(path: &Path, limit: u64) -> io::Result<Vec<u8>> {
     // Check this before opening, because opening a pipe waits for a writer.
     if !std::fs::metadata(path)?.is_file() {

@@ -12,35 +12,37 @@ use tokio::time::Instant;
 use targets::FileReading;
 use targets::inotify::{Changes, Inotify};
 
-/// Quiet period before a change is reported: editors write in several steps, and Kubernetes renames.
+/// Quiet period before a change is reported: editors write a file in several steps, and Kubernetes renames files.
 const QUIET: Duration = Duration::from_millis(200);
-/// A file that is written continuously is read after this time.
+/// Maximum time for which a change waits for the quiet period. A file that is written continuously is read after this
+/// time.
 const LONGEST_WAIT: Duration = Duration::from_secs(2);
-/// Interval between reads without a notification (network file systems send none).
+/// Interval between reads without a notification (network file systems send no notifications).
 const SLOW_LOOK: Duration = Duration::from_secs(60);
 /// Interval between reads without inotify.
 const FAST_LOOK: Duration = Duration::from_secs(5);
 /// Pause between two reads of notifications, which limits the cost of a continuous writer.
-const REST: Duration = Duration::from_millis(20);
+const READ_PAUSE: Duration = Duration::from_millis(20);
 /// Maximum number of notifications per read. If reading causes notifications (a trace of gcwatch in the same
 /// directory), there is no last notification.
-const MOST_EVENTS: usize = 1024;
+const MAX_EVENTS: usize = 1024;
 /// Timeout for reading the files.
-pub const READ_WITHIN: Duration = Duration::from_secs(5);
+pub const READ_TIMEOUT: Duration = Duration::from_secs(5);
 /// Size above which files are compared only by size and time, in bytes.
 const LARGEST: u64 = 4 << 20;
 
 /// Maximum number of files in a directory.
-const MOST_FILES: usize = 1000;
+const MAX_FILES: usize = 1000;
 
-/// Waits for changes of several files, or of the YAML files of a directory. The files can be written in place, replaced
-/// by a rename, or changed through a symbolic link, as Kubernetes does with a ConfigMap (`..data`).
+/// A watch for changes of several files, or of the YAML files of a directory. The files can be written in place,
+/// replaced by a rename, or changed through a symbolic link, as Kubernetes does with a ConfigMap (`..data`).
 #[derive(Debug)]
 pub struct Watch {
     paths: Vec<PathBuf>,
     seen: Vec<Option<u64>>,
     notifications: io::Result<Changes>,
-    /// Whether a notification has arrived for which no call has returned yet. A cancelled call therefore loses nothing.
+    /// Whether a notification has arrived for which no call has returned yet. A cancelled call therefore loses no
+    /// notification.
     pending: bool,
     reading: FileReading,
 }
@@ -64,13 +66,14 @@ impl Watch {
         }
     }
 
-    /// Returns the reason why inotify does not work. In that case the files are read every few seconds.
+    /// Returns the reason why inotify does not work, or `None` if it works. Without inotify, the files are read every
+    /// few seconds.
     pub fn degraded(&self) -> Option<&io::Error> {
         self.notifications.as_ref().err()
     }
 
-    /// Waits until the contents of a file differ from those at the last return (or at the start), and no further change
-    /// has occurred for 200 ms. This method is cancel safe.
+    /// Waits until the contents of a file differ from the contents at the last return of this method (or at the start),
+    /// and no further change has occurred for 200 ms. This method is cancel safe.
     pub async fn changed(&mut self) {
         loop {
             if !self.pending {
@@ -95,12 +98,12 @@ impl Watch {
         }
     }
 
-    /// Reads the files on a blocking thread, because a network file system can be slow. Returns `None` if it does not
-    /// respond.
+    /// Reads the files on a blocking thread, because a network file system can be slow. Returns `None` if the file
+    /// system does not respond.
     async fn look(&self) -> Option<Vec<Option<u64>>> {
         let inotify = self.notifications.as_ref().ok().map(Changes::inotify).cloned();
         let paths = self.paths.clone();
-        let read = self.reading.within(READ_WITHIN, move || {
+        let read = self.reading.within(READ_TIMEOUT, move || {
             // Links can lead to other directories now, which must be watched before the files are read.
             if let Some(inotify) = inotify {
                 watch(&inotify, &paths);
@@ -118,7 +121,7 @@ impl Watch {
         let end = Instant::now() + LONGEST_WAIT;
         while Instant::now() < end {
             match tokio::time::timeout(QUIET, next(notifications)).await {
-                Ok(Ok(())) => tokio::time::sleep(REST).await,
+                Ok(Ok(())) => tokio::time::sleep(READ_PAUSE).await,
                 Ok(Err(_)) | Err(_) => return,
             }
         }
@@ -140,11 +143,11 @@ fn watch(inotify: &Inotify, paths: &[PathBuf]) {
     }
 }
 
-/// Waits for notifications of the directories, and reads up to [`MOST_EVENTS`].
+/// Waits for notifications of the directories, and reads up to [`MAX_EVENTS`] of them.
 async fn next(notifications: &Changes) -> io::Result<()> {
     let mut taken = 0;
     while taken == 0 {
-        notifications.next(MOST_EVENTS, |_| taken += 1).await?;
+        notifications.next(MAX_EVENTS, |_| taken += 1).await?;
     }
     Ok(())
 }
@@ -159,8 +162,8 @@ pub(crate) fn yaml_files(directory: &Path) -> io::Result<Vec<PathBuf>> {
         if text.starts_with('.') || !(text.ends_with(".yaml") || text.ends_with(".yml")) {
             continue;
         }
-        if files.len() >= MOST_FILES {
-            let message = format!("the directory has more than {MOST_FILES} YAML files");
+        if files.len() >= MAX_FILES {
+            let message = format!("the directory has more than {MAX_FILES} YAML files");
             return Err(io::Error::new(io::ErrorKind::InvalidInput, message));
         }
         files.push(directory.join(name));
@@ -169,8 +172,8 @@ pub(crate) fn yaml_files(directory: &Path) -> io::Result<Vec<PathBuf>> {
     Ok(files)
 }
 
-/// Returns every directory that determines the targets of `paths`: their parent directories, and those of symbolic
-/// links.
+/// Returns every directory that determines the targets of `paths`: the directories among `paths`, and the parent
+/// directories of all files, of symbolic links and of their targets.
 fn directories(paths: &[PathBuf]) -> BTreeSet<PathBuf> {
     let mut directories = BTreeSet::new();
     let inside = paths.iter().filter_map(|path| {
@@ -207,8 +210,8 @@ fn fingerprints(paths: &[PathBuf]) -> Vec<Option<u64>> {
     paths.iter().map(|path| fingerprint(path)).collect()
 }
 
-/// Returns a hash of the contents, or `None` if the file does not exist. The hash is never shown, because the file can
-/// contain a secret.
+/// Returns a hash of the contents (of a large file, its size and time), or `None` if there is no such file or
+/// directory. The hash is never shown, because the file can contain a secret.
 fn fingerprint(path: &Path) -> Option<u64> {
     let metadata = std::fs::metadata(path).ok()?;
     let mut hasher = DefaultHasher::new();

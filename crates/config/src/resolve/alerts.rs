@@ -17,10 +17,10 @@ use strict_yaml::path::KeyPath;
 /// The path of Alertmanager's API for alerts.
 const API: &str = "/api/v2/alerts";
 
-/// Receivers of notifications.
+/// Returns the receivers of notifications.
 pub(crate) fn alerts(resolver: &mut Resolver<'_>, document: &Document) -> AlertSettings {
     let alerts = &document.alerts;
-    let place = |list: &str, index: usize| KeyPath::of("alerts").key(list).index(index);
+    let place = |list: &str, index: usize| KeyPath::from_dotted("alerts").key(list).index(index);
     let alertmanagers = alerts.alertmanagers.iter().enumerate();
     let alertmanagers = alertmanagers
         .filter_map(|(index, keys)| alertmanager(resolver, keys, &place("alertmanagers", index)))
@@ -30,7 +30,7 @@ pub(crate) fn alerts(resolver: &mut Resolver<'_>, document: &Document) -> AlertS
         .filter_map(|(index, keys)| webhook(resolver, keys, &place("webhooks", index)))
         .collect();
     let external_url = alerts.external_url.as_ref();
-    // One that cannot be used is reported where the page's options are resolved.
+    // An invalid pattern is reported where the options of the page are resolved.
     let is_usable = |pattern: &String| unusable(pattern, &GRAFANA_PLACES, "").is_none();
     AlertSettings {
         alertmanagers,
@@ -41,20 +41,21 @@ pub(crate) fn alerts(resolver: &mut Resolver<'_>, document: &Document) -> AlertS
         links: Links {
             external_url: external_url.and_then(|url| here(resolver, url)),
             grafana_url: document.web.grafana_url.clone().filter(is_usable),
-            // The daemon knows it when the store has been opened.
+            // The daemon sets the address after it has opened the store.
             store: None,
         },
     }
 }
 
-/// Returns the name of the node, or of the host.
+/// Returns the name of the Kubernetes node (`NODE_NAME`), or the name of the host if this variable is unset.
 pub(super) fn node(resolver: &Resolver<'_>) -> String {
     let variable = resolver.environment.get("NODE_NAME").filter(|name| !name.is_empty());
     let host = || std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
     variable.cloned().unwrap_or_else(host).trim().to_owned()
 }
 
-/// The URL of this gcwatch, with the place where it runs.
+/// Returns the URL of this instance, with the names of its node, host or pod. Returns `None` if such a name is unknown,
+/// which is reported.
 fn here(resolver: &mut Resolver<'_>, url: &LinkUrl) -> Option<String> {
     let environment = resolver.environment;
     let variable = |name: &str| environment.get(name).cloned().filter(|text| !text.is_empty());
@@ -65,7 +66,7 @@ fn here(resolver: &mut Resolver<'_>, url: &LinkUrl) -> Option<String> {
             "{pod}" => variable("POD_NAME").or_else(|| variable("HOSTNAME")).or_else(host),
             _ => host(),
         };
-        // It becomes a part of a URL.
+        // The value becomes a part of a URL.
         let is_plain = |c: char| c.is_ascii_alphanumeric() || "-._".contains(c);
         text.map(|text| text.trim().to_owned())
             .filter(|text| !text.is_empty() && text.chars().all(is_plain))
@@ -73,8 +74,8 @@ fn here(resolver: &mut Resolver<'_>, url: &LinkUrl) -> Option<String> {
     match url.at(of) {
         Ok(url) => Some(url),
         Err(place) => {
-            let message = format!("it is unknown what `{place}` is here; set NODE_NAME or POD_NAME");
-            resolver.refused(KeyPath::of("alerts").key("external_url"), message)
+            let message = format!("`{place}` is unknown; set NODE_NAME or POD_NAME");
+            resolver.refused(KeyPath::from_dotted("alerts").key("external_url"), message)
         }
     }
 }
@@ -83,7 +84,7 @@ fn alertmanager(resolver: &mut Resolver<'_>, keys: &Alertmanager, path: &KeyPath
     let headers = headers(resolver, path, &keys.headers, &keys.headers_from);
     let client = client(resolver, path, &keys.client_certificate, &keys.client_key);
     let Some(url) = &keys.url else {
-        // An invalid URL is reported already.
+        // An invalid URL is already reported.
         resolver.error_with(path.clone(), vec![path.key("url")], "requires `url`");
         return None;
     };

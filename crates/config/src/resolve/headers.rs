@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 
 use super::Resolver;
 use crate::document::SecretSource;
-use crate::values::Hidden;
+use crate::values::HiddenString;
 use base::secret::Secret;
 use strict_yaml::path::KeyPath;
 
@@ -24,11 +24,11 @@ const RESERVED: [&str; 11] = [
     "upgrade",
 ];
 
-/// Returns the headers of a section, sorted by name. Of two duplicates, the header of the higher origin is used.
+/// Returns the headers of a section, sorted by name. Among duplicates, the header of the higher origin is used.
 pub(super) fn headers(
     resolver: &mut Resolver<'_>,
     section: &KeyPath,
-    given: &BTreeMap<String, Hidden>,
+    given: &BTreeMap<String, HiddenString>,
     elsewhere: &BTreeMap<String, SecretSource>,
 ) -> Vec<(String, Secret)> {
     let mut headers: BTreeMap<String, (KeyPath, Secret)> = BTreeMap::new();
@@ -49,7 +49,7 @@ pub(super) fn headers(
         }
         if let Some((other, _)) = headers.get(&name) {
             let origins = resolver.origins;
-            match origins.of(&path).rank().cmp(&origins.of(other).rank()) {
+            match origins.get(&path).rank().cmp(&origins.get(other).rank()) {
                 Ordering::Less => continue,
                 Ordering::Equal => {
                     resolver.error(path, format!("duplicate header; also set as {other}"));
@@ -66,7 +66,7 @@ pub(super) fn headers(
             Ok(value) => {
                 headers.insert(name, (path, value));
             }
-            // If neither or both of its keys are set, the fault is reported already.
+            // If neither or both of the keys of the source are set, the fault is already reported.
             Err(message) => resolver.error_with(path.clone(), vec![path], message),
         }
     }
@@ -87,7 +87,7 @@ fn header_name(name: &str) -> Result<(), String> {
     Ok(())
 }
 
-/// Messages do not quote the value.
+/// Checks the value of a header. Messages do not quote the value, because it can be a secret.
 fn header_value(value: &str) -> Result<(), &'static str> {
     if value.contains("${") {
         return Err("`${…}` is not expanded in a header; use `headers_from` with `env` or `file`");

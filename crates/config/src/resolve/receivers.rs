@@ -21,7 +21,7 @@ fn is_https(endpoint: &str) -> bool {
 }
 
 /// The keys that all signals share.
-struct Common {
+struct CommonKeys {
     headers: Vec<(String, Secret)>,
     client: [Option<PathBuf>; 2],
 }
@@ -36,12 +36,12 @@ fn default_endpoint(protocol: Protocol) -> Endpoint {
 /// Returns the receiver of each signal.
 pub(crate) fn otlp(resolver: &mut Resolver<'_>, document: &Document) -> OtlpSettings {
     let otlp = &document.otlp;
-    let section = KeyPath::of("otlp");
+    let section = KeyPath::from_dotted("otlp");
     if !otlp.enabled {
         resolver.warning(section.key("enabled"), "nothing is exported over OTLP");
     }
     limits(resolver, &otlp.limits);
-    let common = Common {
+    let common = CommonKeys {
         headers: headers(resolver, &section, &otlp.headers, &otlp.headers_from),
         client: client(resolver, &section, &otlp.client_certificate, &otlp.client_key),
     };
@@ -57,7 +57,7 @@ pub(crate) fn otlp(resolver: &mut Resolver<'_>, document: &Document) -> OtlpSett
     let evidence = &document.evidence;
     let profiles = profiles.filter(|_| evidence.profiles == Switch::On);
     if evidence.profiles == Switch::On && evidence.bursts == Switch::Off {
-        let path = KeyPath::of("evidence.profiles");
+        let path = KeyPath::from_dotted("evidence.profiles");
         resolver.warning(path, "has no effect without `evidence.bursts: on`");
     }
     let settings = OtlpSettings {
@@ -73,7 +73,7 @@ pub(crate) fn otlp(resolver: &mut Resolver<'_>, document: &Document) -> OtlpSett
             max_age: otlp.queue.max_age.0,
         }),
     };
-    let retry_for = KeyPath::of("otlp.limits.retry_for");
+    let retry_for = KeyPath::from_dotted("otlp.limits.retry_for");
     if settings.disk.is_some() && resolver.is_set(&retry_for) {
         let message = "has no effect with `state.directory`: see `otlp.queue.max_age`";
         resolver.warning(retry_for, message);
@@ -113,11 +113,12 @@ fn limits(resolver: &mut Resolver<'_>, limits: &Limits) {
         ),
     ];
     for (keys, conflict, message) in pairs {
-        let [batch, queue] = keys.map(KeyPath::of);
-        // A batch limit by default is not an error if the queue is set to less: a batch is never larger than the queue.
+        let [batch, queue] = keys.map(KeyPath::from_dotted);
+        // A default batch limit above the configured limit of the queue is not an error: a batch is never larger than
+        // the queue.
         if conflict && resolver.is_set(&batch) {
             // The error is reported at the key that was set, or at the later key if both were set.
-            let later = resolver.origins.of(&queue) > resolver.origins.of(&batch);
+            let later = resolver.origins.get(&queue) > resolver.origins.get(&batch);
             let at = if later { queue.clone() } else { batch.clone() };
             resolver.error_with(at, vec![batch, queue], message);
         }
@@ -129,9 +130,9 @@ fn receiver(
     otlp: &Otlp,
     signal: &SignalKeys,
     which: Signal,
-    common: &Common,
+    common: &CommonKeys,
 ) -> Option<Receiver> {
-    let section = KeyPath::of(&format!("otlp.{which}"));
+    let section = KeyPath::from_dotted(&format!("otlp.{which}"));
     let own_headers = !signal.headers.is_empty() || !signal.headers_from.is_empty();
     let own_client = signal.client_certificate.is_some() || signal.client_key.is_some();
     // The headers are checked even if the signal is off, so that errors are reported before it is enabled.
@@ -150,7 +151,7 @@ fn receiver(
         (Some(own), _) => (own.clone(), section.key("endpoint"), None),
         (None, common) => {
             let endpoint = common.clone().unwrap_or_else(|| default_endpoint(protocol));
-            (endpoint, KeyPath::of("otlp.endpoint"), Some(which.http_path()))
+            (endpoint, KeyPath::from_dotted("otlp.endpoint"), Some(which.http_path()))
         }
     };
     let insecure = signal.insecure.or(otlp.insecure);
@@ -195,7 +196,8 @@ pub(super) fn client(
     [None, None]
 }
 
-/// Returns the URL of requests. `appended` is the signal's path over HTTP, for an endpoint that all signals share.
+/// Returns the URL of requests, or `None` if it is invalid, which is reported. `appended` is the signal's path over
+/// HTTP, for an endpoint that all signals share.
 fn address(
     resolver: &mut Resolver<'_>,
     endpoint: &Endpoint,
@@ -211,7 +213,7 @@ fn address(
         Some(true) if grpc => format!("http://{text}"),
         Some(false) if grpc => format!("https://{text}"),
         // According to the specification, gRPC uses https without a scheme and without `insecure`.
-        None if grpc && matches!(resolver.origins.of(&path), Origin::Environment(_)) => {
+        None if grpc && matches!(resolver.origins.get(&path), Origin::Environment(_)) => {
             let message = "has no scheme: https is used; write http:// or https://";
             resolver.warning(path.clone(), format!("{} {message}", quoted(text)));
             format!("https://{text}")
@@ -246,7 +248,7 @@ fn address(
     }
     let Some(appended) = appended else {
         if url.path() == "/" {
-            let message = "the endpoint of one signal is used as it is, and this one has no path (usually `/v1/traces` and so on)";
+            let message = "the endpoint of one signal is used unchanged, and this endpoint has no path (usually `/v1/traces` and so on)";
             resolver.warning(path, message);
         }
         return Some(url.to_string());

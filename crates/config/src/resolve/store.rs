@@ -1,4 +1,4 @@
-//! The store of evidence outside of the host.
+//! Resolves the store of evidence outside the host.
 
 use evidence::store::StoreOptions;
 use strict_yaml::path::KeyPath;
@@ -7,10 +7,10 @@ use super::Resolver;
 use super::alerts::node;
 use crate::document::Document;
 
-/// Returns the options of the store and the name of this host in it.
+/// Returns the options of the store and the name of this host in it, or `None` if evidence stays on the host.
 pub(crate) fn store(resolver: &mut Resolver<'_>, document: &Document) -> Option<(StoreOptions, String)> {
     let keys = &document.evidence.store;
-    let path = KeyPath::of("evidence.store");
+    let path = KeyPath::from_dotted("evidence.store");
     let Some(url) = &keys.url else {
         if keys.endpoint.is_some() {
             resolver.warning(path.key("endpoint"), "has no effect without `evidence.store.url`");

@@ -6,15 +6,15 @@ use base::secret::Secret;
 use strict_yaml::path::KeyPath;
 use web::options::{Protects, TlsFiles, WebOptions};
 
-/// Minimum length of a token. Shorter tokens can be guessed.
+/// Minimum length of a token, in characters. Shorter tokens can be guessed.
 const SHORTEST_TOKEN: usize = 16;
-/// Minimum length of a password. Shorter passwords can be guessed.
+/// Minimum length of a password, in characters. Shorter passwords can be guessed.
 const SHORTEST_PASSWORD: usize = 12;
 
 /// Placeholders in `web.grafana_url`; the first is required.
 pub(super) const GRAFANA_PLACES: [&str; 5] = ["{service}", "{namespace}", "{pod}", "{from}", "{to}"];
 
-/// Returns the reason why a link pattern cannot be used, or `None` if it can.
+/// Returns the reason why a link pattern cannot be used, or `None` if the pattern is usable.
 pub(super) fn unusable(pattern: &str, places: &[&str], example: &str) -> Option<String> {
     let is_web = pattern.starts_with("http://") || pattern.starts_with("https://");
     let first = places.first().copied().unwrap_or_default();
@@ -33,7 +33,7 @@ pub(super) fn unusable(pattern: &str, places: &[&str], example: &str) -> Option<
 /// Returns the options of the listener.
 pub(crate) fn web(resolver: &mut Resolver<'_>, document: &Document) -> WebOptions {
     let web = &document.web;
-    let path = KeyPath::of("web");
+    let path = KeyPath::from_dotted("web");
     let token = web.token_from.as_ref();
     let token = token.and_then(|source| login(resolver, source, path.key("token_from"), SHORTEST_TOKEN));
     let mut users = Vec::new();
@@ -61,7 +61,7 @@ pub(crate) fn web(resolver: &mut Resolver<'_>, document: &Document) -> WebOption
     }
     let is_nobody = web.token_from.is_none() && web.users_from.is_empty();
     if is_nobody && web.protects == Protects::All {
-        let message = "requires `token_from` or `users_from`: nobody could log in";
+        let message = "requires `token_from` or `users_from`: otherwise, no user could log in";
         resolver.error(path.key("protects"), message);
     }
     let mut pattern = |key: &str, pattern: &Option<String>, places: &[&str], example: &str| {
@@ -93,7 +93,8 @@ pub(crate) fn web(resolver: &mut Resolver<'_>, document: &Document) -> WebOption
     }
 }
 
-/// Returns both files of a certificate, or neither.
+/// Returns the certificate file and the key file, or `None` if they are not set. One file without the other is an
+/// error.
 fn tls_files(resolver: &mut Resolver<'_>, tls: &WebTls, path: KeyPath) -> Option<TlsFiles> {
     match (&tls.certificate, &tls.key) {
         (Some(certificate), Some(key)) => Some(TlsFiles {

@@ -1,39 +1,41 @@
-//! What must be sent to an Alertmanager, and when: pure.
+//! The alerts for an Alertmanager, and the times at which they are sent. Pure.
 //!
-//! An Alertmanager gets states, not changes: firing alerts again and again, resolved ones for a while. So nothing is
-//! lost while it is down, and what waits is bounded by the number of alerts.
+//! An Alertmanager gets states instead of changes: firing alerts at intervals, and resolved alerts for
+//! [`RESOLVED_FOR`]. Therefore, a change is lost only if the Alertmanager stays unavailable for this time after the end
+//! of an alert. The number of queued messages is bounded by the number of alerts.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use gc_rules::incident::Share;
+use incidents::QuotaOwner;
 use tokio::time::Instant;
 
 use crate::alerts::labels::Labels;
 use crate::alerts::message::Message;
 use crate::alerts::shares::in_turns;
 
-/// How long a resolved alert is sent: for an Alertmanager that was down, or another one of its cluster.
+/// Time for which a resolved alert is sent, for an Alertmanager that was unavailable and for other members of its
+/// cluster.
 pub(crate) const RESOLVED_FOR: Duration = Duration::from_secs(300);
 
-/// Most alerts of one Alertmanager.
-pub(crate) const MOST: usize = 10_000;
+/// Maximum number of alerts for one Alertmanager.
+pub(crate) const MAX_ALERTS: usize = 10_000;
 
 #[derive(Debug)]
 struct Entry {
     message: Arc<Message>,
-    /// When the alert came to its present state.
+    /// Time at which the alert got its current state.
     since: Instant,
-    /// When it was sent, or refused, last.
+    /// Time at which the alert was last sent or refused; `None` if the current state was neither sent nor refused.
     last: Option<Instant>,
-    /// The present state was sent.
+    /// Whether the current state was sent.
     sent: bool,
-    /// It was refused because of its content: it is not sent again.
+    /// Whether the alert was refused because of its content. A refused alert is not sent again until it fires again.
     given_up: bool,
 }
 
-/// The alerts of one Alertmanager, by their labels.
+/// The alerts for one Alertmanager, by labels.
 #[derive(Debug)]
 pub(crate) struct FiringAlerts {
     resend: Duration,
@@ -48,8 +50,8 @@ impl FiringAlerts {
         }
     }
 
-    /// Notes a new state of an alert. Returns the alert that has no room: this one, or the oldest one of the tenant with
-    /// most, of its service with most.
+    /// Sets a new state of an alert. Returns the alert that does not fit, if there is one: either this alert, or the
+    /// oldest alert of the largest service of the largest tenant.
     #[must_use]
     pub(crate) fn put(&mut self, message: Arc<Message>, now: Instant) -> Option<Arc<Message>> {
         let key = Arc::clone(&message.labels);
@@ -59,8 +61,8 @@ impl FiringAlerts {
             return None;
         }
         let mut lost = None;
-        if known.is_none() && self.entries.len() >= MOST && !self.make_room() {
-            let Some(of_other) = self.of_greater_share(&message) else {
+        if known.is_none() && self.entries.len() >= MAX_ALERTS && !self.make_room() {
+            let Some(of_other) = self.find_alert_of_greater_share(&message) else {
                 return Some(message);
             };
             lost = self.entries.remove(&of_other).map(|entry| entry.message);
@@ -76,16 +78,17 @@ impl FiringAlerts {
         lost
     }
 
-    /// Returns the oldest alert of the tenant with most, of its service with most, or `None` if the tenant or service of
-    /// the message has as many.
-    fn of_greater_share(&self, message: &Message) -> Option<Arc<Labels>> {
+    /// Returns the oldest alert of the largest service of the largest tenant. Returns `None` unless this tenant has at
+    /// least two alerts more than the tenant of the message. Within the tenant of the message, the same applies to the
+    /// services.
+    fn find_alert_of_greater_share(&self, message: &Message) -> Option<Arc<Labels>> {
         let mut of_tenants: BTreeMap<&str, usize> = BTreeMap::new();
-        let mut of_services: BTreeMap<&Share, usize> = BTreeMap::new();
+        let mut of_services: BTreeMap<&QuotaOwner, usize> = BTreeMap::new();
         for share in self.entries.values().map(|entry| &entry.message.share) {
             *of_tenants.entry(&share.tenant).or_default() += 1;
             *of_services.entry(share).or_default() += 1;
         }
-        let of = |share: &Share| {
+        let of = |share: &QuotaOwner| {
             let of_tenant = of_tenants.get(&*share.tenant).copied().unwrap_or(0);
             (of_tenant, of_services.get(share).copied().unwrap_or(0))
         };
@@ -103,7 +106,7 @@ impl FiringAlerts {
         oldest.map(|(key, _)| Arc::clone(key))
     }
 
-    /// Newer texts of a state: they are sent when it is due, not before.
+    /// Sets newer texts of a state. The texts are sent when the alert is due, not earlier.
     pub(crate) fn refresh(&mut self, message: &Arc<Message>) {
         if let Some(entry) = self.entries.get_mut(&message.labels)
             && entry.message.is_state_of(message)
@@ -112,7 +115,8 @@ impl FiringAlerts {
         }
     }
 
-    /// Forgets the alert that resolved first, among those whose end was sent.
+    /// Forgets the alert that resolved first, of the alerts whose end was sent. Returns whether there was such an
+    /// alert.
     fn make_room(&mut self) -> bool {
         let over = |entry: &&(&Arc<Labels>, &Entry)| entry.1.sent && !entry.1.message.is_firing();
         let all = self.entries.iter().collect::<Vec<_>>();
@@ -132,8 +136,8 @@ impl FiringAlerts {
         }
     }
 
-    /// What is due now, at most `most`. Tenants and their services have turns; of a service those come first that have
-    /// waited longest.
+    /// Returns at most `most` alerts that are due now. Tenants and their services are served in turn, and the alert of
+    /// a service that has waited longest is first.
     pub(crate) fn due(&self, now: Instant, most: usize) -> Vec<Arc<Message>> {
         let due = self
             .entries
@@ -146,19 +150,19 @@ impl FiringAlerts {
         due.into_iter().map(Arc::clone).collect()
     }
 
-    /// How many are due now.
+    /// Returns the number of alerts that are due now.
     pub(crate) fn count_due(&self, now: Instant) -> u64 {
         let due = |entry: &&Entry| self.due_at(entry).is_some_and(|at| at <= now);
         self.entries.values().filter(due).count() as u64
     }
 
-    /// States that have never been sent.
+    /// Returns the number of states that have never been sent.
     pub(crate) fn unsent(&self) -> u64 {
         let unsent = |entry: &&Entry| !entry.sent && !entry.given_up;
         self.entries.values().filter(unsent).count() as u64
     }
 
-    /// When the next one is due, or can be forgotten.
+    /// Returns the time at which the next alert is due or can be forgotten, or `None` if there is no such alert.
     pub(crate) fn next(&self) -> Option<Instant> {
         let each = self.entries.values().flat_map(|entry| {
             let over = (!entry.message.is_firing()).then(|| entry.since + RESOLVED_FOR);
@@ -167,7 +171,7 @@ impl FiringAlerts {
         each.flatten().min()
     }
 
-    /// These were sent. What changed meanwhile is still due.
+    /// Records that alerts were sent. Alerts that changed during the request are still due.
     pub(crate) fn sent(&mut self, messages: &[Arc<Message>], now: Instant) {
         self.each_of(messages, |entry| {
             entry.last = Some(now);
@@ -175,12 +179,13 @@ impl FiringAlerts {
         });
     }
 
-    /// These were not accepted, for a reason outside their content: they are due again after the interval.
+    /// Records that alerts were not accepted, for a reason outside their content. These alerts are due again after the
+    /// interval.
     pub(crate) fn put_off(&mut self, messages: &[Arc<Message>], now: Instant) {
         self.each_of(messages, |entry| entry.last = Some(now));
     }
 
-    /// These were refused because of their content.
+    /// Records that alerts were refused because of their content.
     pub(crate) fn give_up(&mut self, messages: &[Arc<Message>]) {
         self.each_of(messages, |entry| entry.given_up = true);
         self.entries
@@ -197,7 +202,7 @@ impl FiringAlerts {
         }
     }
 
-    /// Forgets what resolved long ago. Returns how many of those ends were never sent.
+    /// Forgets alerts that resolved at least [`RESOLVED_FOR`] ago. Returns the number of ends that were never sent.
     #[must_use]
     pub(crate) fn forget(&mut self, now: Instant) -> u64 {
         let mut unsent = 0;
@@ -230,11 +235,11 @@ mod tests {
         firing
     }
 
-    /// Scenario: one alert fires for three intervals, then ends; an hour passes.
-    /// Guarantee: it is due at once and after each interval, its end at once and then for five minutes; afterwards
-    /// nothing is left of it.
+    /// Scenario: an alert fires for three intervals and then ends; an hour passes.
+    /// Guarantee: the alert is due at once and after each interval; its end is due at once and then for five minutes;
+    /// afterwards the alert is forgotten.
     #[test]
-    fn what_is_due_follows_the_clock() {
+    fn alert_is_due_at_intervals() {
         let begin = Instant::now();
         let mut now = begin;
         let mut firing = firing(&[message(1, false)], begin);
@@ -268,11 +273,11 @@ mod tests {
         assert_eq!((firing.unsent(), firing.next()), (0, None));
     }
 
-    /// Scenario: an alert ends while the request with its beginning is in flight; another one is refused while it
-    /// fires, and ends.
-    /// Guarantee: the end of the first is still due; nothing more is sent of the second.
+    /// Scenario: an alert ends while the request with its start is being sent; another alert is refused while it fires,
+    /// then ends, and fires again.
+    /// Guarantee: the end of the first alert is still due; the second alert is not sent until it fires again.
     #[test]
-    fn a_change_during_a_request_is_still_due() {
+    fn change_during_request_is_still_due() {
         let now = Instant::now();
         let mut firing = firing(&[message(1, false), message(2, false)], now);
         let under_way = firing.due(now, 10);
@@ -283,33 +288,33 @@ mod tests {
         assert!(due.len() == 1 && !due[0].is_firing(), "{due:?}");
         assert_eq!(firing.put(message(2, true), now), None);
         assert_eq!(firing.count_due(now), 1);
-        // It may begin again, and be right this time.
+        // The alert can fire again, and be accepted this time.
         assert_eq!(firing.put(message(2, false), now), None);
         assert_eq!(firing.count_due(now), 2);
     }
 
-    /// Scenario: more alerts than fit; then one of them ends and its end is sent; then an Alertmanager that never
-    /// accepts anything.
-    /// Guarantee: further alerts are refused until an end that was sent makes room; ends that were never sent are
-    /// counted when they are forgotten.
+    /// Scenario: there are more alerts than fit; the end of one alert is sent, and the end of another alert is never
+    /// sent.
+    /// Guarantee: further alerts are refused until a sent end makes room; ends that were never sent are counted when
+    /// they are forgotten.
     #[test]
-    fn the_firing_alerts_are_bounded() {
+    fn firing_alerts_are_bounded() {
         let now = Instant::now();
-        let all: Vec<Arc<Message>> = (0..MOST).map(|name| message(name, false)).collect();
+        let all: Vec<Arc<Message>> = (0..MAX_ALERTS).map(|name| message(name, false)).collect();
         let mut firing = firing(&all, now);
-        assert!(firing.put(message(MOST, false), now).is_some());
+        assert!(firing.put(message(MAX_ALERTS, false), now).is_some());
         assert_eq!(
             firing.put(message(7, true), now),
             None,
-            "a change of a known one has room"
+            "a change of a known alert fits"
         );
         assert!(
-            firing.put(message(MOST, false), now).is_some(),
+            firing.put(message(MAX_ALERTS, false), now).is_some(),
             "its end is not sent yet"
         );
-        let due = firing.due(now, MOST);
+        let due = firing.due(now, MAX_ALERTS);
         firing.sent(&due, now);
-        assert_eq!(firing.put(message(MOST, false), now), None);
+        assert_eq!(firing.put(message(MAX_ALERTS, false), now), None);
         assert_eq!(firing.put(message(8, true), now), None);
         assert_eq!(firing.forget(now + RESOLVED_FOR), 1);
         assert_eq!(firing.unsent(), 1);

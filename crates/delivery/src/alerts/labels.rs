@@ -1,11 +1,11 @@
-//! The labels of an alert, as Prometheus and Alertmanager accept them: pure.
+//! The labels of an alert, in the form that Prometheus and Alertmanager accept. Pure.
 //!
-//! Alertmanager identifies, routes and groups alerts by their labels. So they name the rule and the process, contain
-//! nothing that changes while an alert is firing, and are few.
+//! Alertmanager identifies, routes and groups alerts by their labels. The labels therefore name the rule and the
+//! process, are few, and do not change while an alert is firing.
 
 use std::collections::BTreeMap;
 
-use gc_rules::incident::id_of;
+use incidents::id_of;
 use opentelemetry_proto::tonic::common::v1::any_value::Value;
 use opentelemetry_proto::tonic::resource::v1::Resource;
 
@@ -14,22 +14,23 @@ use gc_telemetry::notice::IncidentNotice;
 /// Labels, sorted by name.
 pub(crate) type Labels = BTreeMap<String, String>;
 
-/// The label that is the id of the symptom.
+/// Name of the label with the id of the symptom.
 pub(crate) const RULE: &str = "alertname";
 
-/// The label that is the id of the incident.
+/// Name of the label with the id of the incident.
 pub(crate) const INCIDENT: &str = "incident";
 
-/// The label that changes when an incident gets worse.
+/// Name of the label that changes when the severity rises.
 pub(crate) const SEVERITY: &str = "severity";
 
-/// Most labels of one alert; further ones are left out.
-const MOST: usize = 64;
+/// Maximum number of labels of one alert. Further labels are omitted.
+const MAX_LABELS: usize = 64;
 
-/// Longest value, bytes.
-const LONGEST: usize = 512;
+/// Maximum length of a value, in bytes.
+const MAX_VALUE_BYTES: usize = 512;
 
-/// Attributes of a resource that do not become labels: they change, are long, or repeat other labels.
+/// Prefixes of the attributes of a resource that do not become labels, because the attributes change, are long, or
+/// repeat other labels.
 const LEFT_OUT: [&str; 7] = [
     "process.",
     "gcwatch.",
@@ -40,12 +41,12 @@ const LEFT_OUT: [&str; 7] = [
     "service.instance.id",
 ];
 
-/// The labels of an incident as an alert: `alertname` (the id of its symptom), `severity`, `incident` (its id),
-/// `process`, `pid`, `instance`, then the rule's own, then those of the process's resource. Of two equal names the
-/// later one gets a number appended.
+/// Returns the labels of an incident as an alert: `alertname` (the id of its symptom), `severity`, `incident` (its id),
+/// `process`, `pid`, `instance`, then the labels of the rule, then the attributes of the process's resource. If a name
+/// occurs again, a number is appended to the name.
 pub(crate) fn labels(notice: &IncidentNotice, resource: &Resource) -> Labels {
     let incident = notice.change.incident();
-    // An incident of a service is of no process.
+    // An incident of a service does not have a process.
     let pid = (notice.run.pid != 0).then(|| notice.run.pid.to_string());
     let attribute = |key: &str| {
         let mut attributes = resource.attributes.iter();
@@ -88,9 +89,9 @@ pub(crate) fn text(attribute: &opentelemetry_proto::tonic::common::v1::KeyValue)
     }
 }
 
-/// Adds a label. For Prometheus an empty value is no label.
+/// Adds a label. An empty value is omitted, because Prometheus treats it like a missing label.
 fn put(labels: &mut Labels, name: &str, value: String) {
-    if value.is_empty() || labels.len() >= MOST {
+    if value.is_empty() || labels.len() >= MAX_LABELS {
         return;
     }
     let name = legal(name);
@@ -104,7 +105,7 @@ fn put(labels: &mut Labels, name: &str, value: String) {
     labels.insert(free, cut(value));
 }
 
-/// A name as `[a-zA-Z_][a-zA-Z0-9_]*`: other characters become `_`.
+/// Converts a name to `[a-zA-Z_][a-zA-Z0-9_]*`: other characters become `_`.
 fn legal(name: &str) -> String {
     let mut legal: String = name
         .chars()
@@ -117,7 +118,7 @@ fn legal(name: &str) -> String {
 }
 
 fn cut(mut value: String) -> String {
-    let mut end = LONGEST.min(value.len());
+    let mut end = MAX_VALUE_BYTES.min(value.len());
     while !value.is_char_boundary(end) {
         end -= 1;
     }
@@ -125,8 +126,8 @@ fn cut(mut value: String) -> String {
     value
 }
 
-/// The fingerprint of labels in Alertmanager and Prometheus: FNV-1a of names and values, each followed by 0xff
-/// (`LabelSet.Fingerprint` of prometheus/common).
+/// Returns the fingerprint of labels as in Alertmanager and Prometheus: FNV-1a of names and values, each followed by
+/// 0xff (`LabelSet.Fingerprint` of prometheus/common).
 pub(crate) fn fingerprint(labels: &Labels) -> u64 {
     let mut hash: u64 = 0xcbf2_9ce4_8422_2325;
     let mut add = |text: &str| {
@@ -148,11 +149,11 @@ mod tests {
     use super::*;
 
     proptest! {
-        /// Scenario: names and values of any kind, many of which become alike.
-        /// Guarantee: every name is valid for Prometheus, no value replaces another or is empty, number and length are
-        /// bounded, and equal input gives equal labels.
+        /// Scenario: names and values are arbitrary, and many names become equal.
+        /// Guarantee: every name is valid for Prometheus; no value is empty or replaces another value; number and
+        /// length are bounded; equal input gives equal labels.
         #[test]
-        fn names_are_legal_and_distinct(given in prop::collection::vec((".{0,12}", ".{0,700}"), 0..90)) {
+        fn names_are_valid_and_distinct(given in prop::collection::vec((".{0,12}", ".{0,700}"), 0..90)) {
             let all = || {
                 let mut labels = Labels::new();
                 given.iter().for_each(|(name, value)| put(&mut labels, name, value.clone()));
@@ -160,9 +161,9 @@ mod tests {
             };
             let labels = all();
             let sent = given.iter().filter(|(_, value)| !value.is_empty()).count();
-            prop_assert_eq!(labels.len(), sent.min(MOST));
+            prop_assert_eq!(labels.len(), sent.min(MAX_LABELS));
             for (name, value) in &labels {
-                prop_assert!(!value.is_empty() && value.len() <= LONGEST);
+                prop_assert!(!value.is_empty() && value.len() <= MAX_VALUE_BYTES);
                 let first = name.chars().next().unwrap_or('0');
                 prop_assert!(first == '_' || first.is_ascii_alphabetic(), "{}", name);
                 prop_assert!(name.chars().all(|c| c == '_' || c.is_ascii_alphanumeric()), "{}", name);
@@ -171,10 +172,10 @@ mod tests {
         }
     }
 
-    /// Scenario: names that become alike.
-    /// Guarantee: the first keeps the name, the others are numbered in their order.
+    /// Scenario: several names become equal.
+    /// Guarantee: the first label keeps the name, and the following labels are numbered in order.
     #[test]
-    fn names_that_become_alike_are_numbered() {
+    fn equal_names_are_numbered() {
         let mut labels = Labels::new();
         for (name, value) in [("a.b", "1"), ("a_b", "2"), ("a-b", "3"), ("1", "4"), ("", "5")] {
             put(&mut labels, name, value.to_owned());
@@ -189,9 +190,8 @@ mod tests {
         );
     }
 
-    /// Scenario: no labels at all, and one.
-    /// Guarantee: the numbers are those of FNV-1a, computed by hand for the empty set and by its definition for the
-    /// other.
+    /// Scenario: fingerprints are computed for an empty set and for one label.
+    /// Guarantee: the results equal FNV-1a: the offset basis for the empty set, and the definition for the label.
     #[test]
     fn fingerprints_are_fnv_1a() {
         assert_eq!(fingerprint(&Labels::new()), 0xcbf2_9ce4_8422_2325);

@@ -1,6 +1,7 @@
-//! An incident as it is sent: as one alert, whose labels stay as they were when it began.
+//! An incident as one alert, whose labels stay the same as at its start.
 //!
-//! A rise of its severity is another alert, as a label changes: the one before resolves with it.
+//! A rise of the severity changes a label and therefore creates another alert. The previous alert resolves at the same
+//! time.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -13,36 +14,36 @@ use crate::alerts::labels::{INCIDENT, Labels, RULE, SEVERITY, fingerprint, label
 use crate::alerts::settings::Links;
 use base::run_key::RunKey;
 use base::time::{Wall, rfc3339};
-use gc_rules::incident::{IncidentChange, IncidentRecord, IncidentSubject, MemberRecord, Share, key_of_record};
-use gc_rules::rule::{Evidence, Severity};
 use gc_telemetry::notice::IncidentNotice;
+use incidents::{IncidentChange, IncidentRecord, IncidentSubject, MemberRecord, QuotaOwner, key_of_record};
+use rule_engine::rule::{Evidence, Severity};
 
-/// Go's zero time: Alertmanager's way to say that an alert has no end.
+/// Go's zero time, with which Alertmanager represents an alert without an end.
 const NO_TIME: &str = "0001-01-01T00:00:00Z";
 
 /// Version of Alertmanager's webhook format.
 const WEBHOOK_VERSION: &str = "4";
 
-/// An incident: the run, and its number in the run.
+/// Identity of an incident: the run, and the incident's number in the run.
 pub(crate) type Key = (RunKey, u64);
 
 /// The reason for a message.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Change {
-    /// The incident began, or rose to the least severity of the receiver.
+    /// The incident started, or reached the minimum severity of the receiver.
     Began,
     /// The severity rose.
     Rose { is_critical: bool },
-    /// The main cause is known, or is another one.
+    /// The main cause is known or has changed.
     Explained,
     /// The incident ended.
     Ended,
-    /// There is no change: the receiver has the incident already, or is new itself.
+    /// There is no change: the receiver already has the incident, or the receiver is new.
     Again,
 }
 
 impl Change {
-    fn of(change: &IncidentChange) -> Self {
+    fn from_incident_change(change: &IncidentChange) -> Self {
         match change {
             IncidentChange::Began(_) => Self::Began,
             IncidentChange::Worse(incident, _) => Self::Rose {
@@ -58,29 +59,30 @@ impl Change {
 /// One state of an incident, as an alert.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Message {
-    /// They identify it.
+    /// The labels, which identify the alert.
     pub(crate) labels: Arc<Labels>,
-    /// Of the labels.
+    /// Fingerprint of the labels.
     pub(crate) fingerprint: u64,
     annotations: Arc<BTreeMap<String, String>>,
     started_unix_ns: u64,
-    /// `None`: it is firing.
+    /// Time of the end; `None` if the alert is firing.
     ended_unix_ns: Option<u64>,
-    /// The same incident with the severity that it had before, resolved: its labels were others.
+    /// The resolved alert of the same incident with its previous severity, which had other labels; `None` if the
+    /// severity did not rise.
     pub(crate) before: Option<Arc<Message>>,
     pid: u32,
-    /// What a webhook gets, where an earlier gcwatch made it.
+    /// Body for a webhook that an earlier instance created; `None` for all other messages.
     stored: Option<Value>,
-    /// The tenant and service whose message it is.
-    pub(crate) share: Share,
+    /// Tenant and service of the message.
+    pub(crate) share: QuotaOwner,
     pub(crate) incident: Key,
     pub(crate) change: Change,
 }
 
-/// A tenant and a service without names.
+/// Returns a share with an empty tenant and an empty service.
 #[cfg(test)]
-fn no_share() -> Share {
-    Share {
+fn no_share() -> QuotaOwner {
+    QuotaOwner {
         tenant: "".into(),
         service: "".into(),
     }
@@ -89,8 +91,8 @@ fn no_share() -> Share {
 const NO_INCIDENT: Key = (RunKey { pid: 0, start_time: 0 }, 0);
 
 impl Message {
-    /// A change for a webhook that an earlier gcwatch could not send.
-    pub(crate) fn stored(body: Value, share: Share) -> Self {
+    /// Creates a message for a change that an earlier instance could not send to a webhook.
+    pub(crate) fn stored(body: Value, share: QuotaOwner) -> Self {
         Self {
             labels: Arc::default(),
             fingerprint: 0,
@@ -106,8 +108,8 @@ impl Message {
         }
     }
 
-    /// An incident as it is now.
-    pub(crate) fn of(notice: &IncidentNotice, resource: &Resource, wall: Wall) -> Self {
+    /// Creates the message for the current state of an incident.
+    pub(crate) fn from_notice(notice: &IncidentNotice, resource: &Resource, wall: Wall) -> Self {
         let incident = notice.change.incident();
         let labels = labels(notice, resource);
         Self {
@@ -121,7 +123,7 @@ impl Message {
             stored: None,
             share: notice.share.clone(),
             incident: (notice.run, incident.number),
-            change: Change::of(&notice.change),
+            change: Change::from_incident_change(&notice.change),
         }
     }
 
@@ -142,25 +144,25 @@ impl Message {
         }
     }
 
-    /// The same alert with the newest texts, and its end if it ended.
+    /// Returns the same alert with the current texts, and with its end if it has ended.
     pub(crate) fn renewed(&self, notice: &IncidentNotice, wall: Wall) -> Self {
         let ended = notice.change.incident().ended;
         Self {
             annotations: Arc::new(annotations(notice, wall)),
-            // When it began stays as receivers know it; nothing ends before.
+            // Receivers keep the first start time, so an end must not be before this time.
             ended_unix_ns: ended.map(|at| wall.unix_ns(at).max(self.started_unix_ns)),
             before: None,
-            change: Change::of(&notice.change),
+            change: Change::from_incident_change(&notice.change),
             ..self.clone()
         }
     }
 
-    /// The incident with a higher severity from `at` on: the labels that it had when it began, but for that.
+    /// Returns the message for a higher severity since `at_unix_ns`. The other labels stay the same as at the start.
     pub(crate) fn worse(&self, notice: &IncidentNotice, wall: Wall, at_unix_ns: u64) -> Self {
         let mut labels = (*self.labels).clone();
         labels.insert(SEVERITY.to_owned(), notice.change.incident().severity.name().to_owned());
         let before = Self {
-            // Alertmanager refuses an end before the beginning.
+            // Alertmanager refuses an end before the start.
             ended_unix_ns: Some(at_unix_ns.max(self.started_unix_ns)),
             before: None,
             ..self.clone()
@@ -173,7 +175,7 @@ impl Message {
         }
     }
 
-    /// Without what it was before, which a new receiver never got.
+    /// Returns the message without the previous alert, which a new receiver never got.
     pub(crate) fn alone(&self) -> Self {
         Self {
             before: None,
@@ -181,7 +183,7 @@ impl Message {
         }
     }
 
-    /// The first message of the incident to a receiver, whose severity was not enough before.
+    /// Returns the first message of the incident for a receiver whose minimum severity it had not reached before.
     pub(crate) fn as_first(&self) -> Self {
         let change = match self.change {
             Change::Rose { is_critical: true } => self.change,
@@ -190,7 +192,7 @@ impl Message {
         Self { change, ..self.alone() }
     }
 
-    /// The state of the incident for a receiver that is new.
+    /// Returns the state of the incident for a new receiver.
     pub(crate) fn as_again(&self) -> Self {
         Self {
             change: Change::Again,
@@ -198,17 +200,18 @@ impl Message {
         }
     }
 
-    /// It has not ended.
+    /// Returns whether the alert has not ended.
     pub(crate) fn is_firing(&self) -> bool {
         self.ended_unix_ns.is_none()
     }
 
-    /// Whether it is the same state, with texts that may be newer.
+    /// Returns whether both messages have the same state, although the texts can differ.
     pub(crate) fn is_state_of(&self, other: &Self) -> bool {
         self.started_unix_ns == other.started_unix_ns && self.ended_unix_ns == other.ended_unix_ns
     }
 
-    /// As `postableAlert` of Alertmanager's API v2. A firing one ends at `until`, and is sent again before that.
+    /// Returns the `postableAlert` of Alertmanager's API v2. A firing alert ends at `until_unix_ns`, and is sent again
+    /// before this time.
     pub(crate) fn postable(&self, until_unix_ns: u64, links: &Links) -> Value {
         let mut alert = json!({
             "labels": &*self.labels,
@@ -222,7 +225,7 @@ impl Message {
         alert
     }
 
-    /// As the webhooks of Alertmanager send it, grouped by incident.
+    /// Returns a body in the format that Alertmanager sends to webhooks, grouped by incident.
     pub(crate) fn webhook(&self, links: &Links) -> Value {
         if let Some(body) = &self.stored {
             return body.clone();
@@ -266,23 +269,23 @@ impl Message {
     }
 }
 
-/// Incidents of a tenant that have one message: an alert whose labels name the rule and the host, and the namespace if
-/// that is the tenant.
+/// The incidents of a tenant that share one message. The labels of the alert name the rule, the host and, if the tenant
+/// is a namespace, the namespace.
 #[derive(Debug, Clone)]
 pub(crate) struct Summary {
-    /// The labels that a process of the tenant cannot choose.
+    /// The labels, which a process of the tenant cannot choose.
     labels: Labels,
     started_unix_ns: u64,
     incidents: u64,
     changes: u64,
     services: BTreeMap<Arc<str>, u64>,
-    /// Incidents and changes of further services.
+    /// Number of incidents and changes of services that are not named.
     of_others: u64,
 }
 
 impl Summary {
-    /// Begins with a message that is not sent.
-    pub(crate) fn of(message: &Message) -> Self {
+    /// Creates an empty summary with the labels of a message that is not sent.
+    pub(crate) fn new(message: &Message) -> Self {
         let namespace = message.share.tenant.strip_prefix("namespace ");
         let is_common = |name: &str, value: &str| match name {
             "host_name" => true,
@@ -301,7 +304,7 @@ impl Summary {
         }
     }
 
-    /// Counts a message. Of more than `most` services the names are not kept.
+    /// Counts a message. Only the first `most` services are named; all other services are counted together.
     pub(crate) fn add(&mut self, service: &Arc<str>, change: Change, most: usize) {
         let count = match change {
             Change::Began => &mut self.incidents,
@@ -317,7 +320,7 @@ impl Summary {
         *of_service = of_service.saturating_add(1);
     }
 
-    /// The alert, as it is now.
+    /// Returns the current state of the summary as an alert. `ended_unix_ns` is `None` while the alert fires.
     pub(crate) fn message(&self, tenant: &Arc<str>, rule: &str, severity: &str, ended_unix_ns: Option<u64>) -> Message {
         let mut labels = self.labels.clone();
         labels.insert(RULE.to_owned(), rule.to_owned());
@@ -352,7 +355,8 @@ impl Summary {
             (
                 "description",
                 text(
-                    "The tenant has used its share of messages. Further incidents of the same service and rule have no                      message of their own; the page and the API show each of them.",
+                    "The tenant has used its share of messages. Further incidents of the same service and rule do not have \
+                     separate messages; the page and the API show each of them.",
                 ),
             ),
         ]);
@@ -370,7 +374,7 @@ impl Summary {
             before: None,
             pid: 0,
             stored: None,
-            share: Share {
+            share: QuotaOwner {
                 tenant: Arc::clone(tenant),
                 service: "".into(),
             },
@@ -380,11 +384,11 @@ impl Summary {
     }
 }
 
-/// Time that a dashboard shows before an incident, and after it ended.
+/// Time that a dashboard shows before the start and after the end of an incident, in nanoseconds.
 const AROUND_NS: u64 = 15 * 60 * 1_000_000_000;
 
 impl Message {
-    /// The texts, with links that work from elsewhere.
+    /// Returns the texts, with links that work from other hosts.
     fn annotations(&self, links: &Links) -> BTreeMap<String, String> {
         let mut annotations = (*self.annotations).clone();
         if let Some(base) = &links.store {
@@ -404,7 +408,8 @@ impl Message {
         annotations
     }
 
-    /// Returns the addresses of its recording and of its record outside of the host.
+    /// Returns the addresses of the incident's recording and record outside the host, as names and values of
+    /// annotations.
     fn stored_at(&self, base: &str) -> Vec<(String, String)> {
         let recording = self
             .annotations
@@ -424,7 +429,8 @@ impl Message {
             .collect()
     }
 
-    /// A dashboard of its service, from a while before it until now or a while after its end.
+    /// Returns the address of the dashboard of the service, from [`AROUND_NS`] before the incident until now, or until
+    /// [`AROUND_NS`] after the end of the incident.
     fn dashboard(&self, pattern: &str) -> String {
         let label = |name: &str| self.labels.get(name).map(String::as_str);
         let ms = |unix_ns: u64| (unix_ns / 1_000_000).to_string();
@@ -443,13 +449,13 @@ impl Message {
     }
 }
 
-/// Annotations that are evidence.
+/// Annotations that contain evidence.
 const EVIDENCE: [&str; 6] = ["ledger", "black_box", "callers", "allocations", "stacks", "census"];
 
-/// Annotations that are paths of this gcwatch's listener.
+/// Annotations that are paths on the listener of this instance.
 const SERVED_HERE: [&str; 2] = ["black_box", "report"];
 
-/// A part of a URL (RFC 3986: what is not unreserved is percent-encoded).
+/// Encodes a part of a URL (RFC 3986: characters that are not unreserved are percent-encoded).
 fn encoded(text: &str) -> String {
     let mut url = String::with_capacity(text.len());
     for byte in text.bytes() {
@@ -462,7 +468,7 @@ fn encoded(text: &str) -> String {
     url
 }
 
-/// Where this gcwatch shows the process; the overview for a service, whose pid is 0.
+/// Returns the page of the process on this instance, or the overview for a service, whose pid is 0.
 fn generator(external_url: &str, pid: u32) -> String {
     let url = external_url.trim_end_matches('/');
     match pid {
@@ -471,13 +477,14 @@ fn generator(external_url: &str, pid: u32) -> String {
     }
 }
 
-/// `{}:{alertname="a", pid="1"}`, as Alertmanager writes the key of a group.
+/// Formats the key of a group like Alertmanager: `{}:{alertname="a", pid="1"}`.
 fn group_key(group: &Labels) -> String {
     let pairs: Vec<String> = group.iter().map(|(name, value)| format!("{name}={value:?}")).collect();
     format!("{{}}:{{{}}}", pairs.join(", "))
 }
 
-/// The newest texts of the cause, and the cause's own annotations, which cannot replace the others.
+/// Returns the annotations of the incident's record, and the current texts, which replace annotations with the same
+/// names.
 fn annotations(notice: &IncidentNotice, wall: Wall) -> BTreeMap<String, String> {
     let run = Some(notice.run);
     let subject = IncidentSubject {
@@ -526,17 +533,18 @@ fn annotations(notice: &IncidentNotice, wall: Wall) -> BTreeMap<String, String> 
 
 #[cfg(test)]
 mod tests {
-    use gc_rules::incident::sample;
-    use gc_rules::ledger::{Ledger, MemoryVerdict};
+    use incidents::sample;
+    use rule_engine::ledger::{Ledger, MemoryVerdict};
 
     use super::*;
 
-    /// Scenario: an incident that carries a memory ledger and is recorded.
-    /// Guarantee: Alertmanager and webhooks have both as annotations: the ledger, and where the recording is.
+    /// Scenario: an incident with a memory ledger is recorded.
+    /// Guarantee: messages for Alertmanager and webhooks have the ledger and the address of the recording as
+    /// annotations.
     #[test]
     fn evidence_is_in_annotations() {
         let IncidentChange::Began(incident) = sample(Wall::UNIX.moment(1_800_000_000_000_000_000)).remove(0) else {
-            panic!("an incident begins");
+            panic!("expected the start of an incident");
         };
         let mut incident = (*incident).clone();
         incident.ledger = Some(Arc::new(Ledger {
@@ -553,7 +561,7 @@ mod tests {
             span: None,
             share: no_share(),
         };
-        let message = Message::of(&notice, &Resource::default(), Wall::UNIX);
+        let message = Message::from_notice(&notice, &Resource::default(), Wall::UNIX);
         let text = "limit 512 MiB: live 400";
         assert_eq!(message.postable(1, &Links::default())["annotations"]["ledger"], text);
         assert_eq!(
@@ -571,10 +579,10 @@ mod tests {
         );
     }
 
-    /// Scenario: a recorded incident of a service whose name needs encoding, while it is open and after it ended; the
-    /// address of this gcwatch, a dashboard and a store of evidence are known.
-    /// Guarantee: recording and report are whole addresses, here and in the store; the dashboard is of that service,
-    /// from 15 minutes before the incident until now, or until 15 minutes after its end.
+    /// Scenario: a recorded incident of a service whose name needs encoding is sent while it is open and after it
+    /// ended; the address of this instance, a dashboard and a store for evidence are configured.
+    /// Guarantee: the addresses of recording and report are absolute, on this instance and in the store; the dashboard
+    /// shows the service from 15 minutes before the incident until now, or until 15 minutes after its end.
     #[test]
     fn links_work_from_elsewhere() {
         let all = sample(Wall::UNIX.moment(1_800_000_000_000_000_000));
@@ -593,7 +601,7 @@ mod tests {
             store: Some("s3://incidents/n1".to_owned()),
         };
         let texts = |notice: &IncidentNotice| {
-            let body = Message::of(notice, &Resource::default(), Wall::UNIX).webhook(&links);
+            let body = Message::from_notice(notice, &Resource::default(), Wall::UNIX).webhook(&links);
             body["alerts"][0]["annotations"].clone()
         };
         let open = texts(&notice);
@@ -605,7 +613,7 @@ mod tests {
             open["black_box_stored"],
             format!("{stored}/20261123T114742Z-shop-1-0f.nettrace")
         );
-        let id = gc_rules::incident::id_of(&incident, Some(notice.run));
+        let id = incidents::id_of(&incident, Some(notice.run));
         assert_eq!(open["evidence_stored"], format!("{stored}/{id}/incident.json"));
         let from = incident.began.ns() / 1_000_000 - 900_000;
         let dashboard = |to: &str| format!("https://g/d/x?var-service=shop%20a%26b%7Bto%7D&p=&from={from}&to={to}");

@@ -1,54 +1,54 @@
-//! What must still be sent to a webhook: bounded, each change once, tenants in turn. Pure.
+//! The changes that wait for a webhook: bounded, each change once, tenants in turn. Pure.
 //!
-//! The changes of a service are sent in their order. Tenants have turns, and within a tenant its services likewise: so
-//! one that has many changes does not delay the others. Of more changes than may wait, those go that the tenant with
-//! most has, of its service with most.
+//! The changes of a service are sent in order. Tenants are served in turn, and the services of a tenant are served in
+//! turn, so a tenant with many changes does not delay other tenants. If the queue is full, changes of the largest
+//! service of the largest tenant are dropped.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 use std::time::Duration;
 
-use gc_rules::incident::Share;
+use incidents::QuotaOwner;
 use tokio::time::Instant;
 
 use crate::alerts::message::{Change, Message};
 
-/// Most changes that wait.
-pub(crate) const MOST: usize = 1000;
+/// Maximum number of waiting changes.
+pub(crate) const MAX_CHANGES: usize = 1000;
 
-/// How long a change is retried before it is dropped.
+/// Time for which a change is retried before it is dropped.
 pub(crate) const RETRY_FOR: Duration = Duration::from_secs(3600);
 
-/// The changes that wait.
+/// The waiting changes.
 #[derive(Debug, Default)]
 pub(crate) struct Outbox {
-    /// The changes of each service that has any.
-    lanes: BTreeMap<Share, Lane>,
-    /// The number of the newest turn of each tenant that has any changes.
+    /// The changes of each service with changes.
+    lanes: BTreeMap<QuotaOwner, Lane>,
+    /// Number of the last turn of each tenant with changes.
     tenants: BTreeMap<Arc<str>, u64>,
     waiting: usize,
-    /// Turns and changes so far.
+    /// Number of turns and changes so far.
     count: u64,
 }
 
-/// The changes of a service, the oldest first.
+/// The changes of a service, oldest first.
 #[derive(Debug)]
 struct Lane {
-    /// The number of its newest turn.
+    /// Number of the last turn of the service.
     turn: u64,
-    changes: VecDeque<Waiting>,
+    changes: VecDeque<WaitingMessage>,
 }
 
-/// A change that waits.
+/// A waiting change.
 #[derive(Debug, Clone)]
-pub(crate) struct Waiting {
+pub(crate) struct WaitingMessage {
     number: u64,
     pub(crate) since: Instant,
     pub(crate) message: Arc<Message>,
 }
 
 impl Outbox {
-    /// Queues a change that waits since then. Returns the changes that were dropped for it.
+    /// Queues a change that has waited since `since`. Returns the changes that were dropped for it.
     #[must_use]
     pub(crate) fn put(&mut self, message: Arc<Message>, since: Instant) -> Vec<Arc<Message>> {
         self.count += 1;
@@ -58,16 +58,18 @@ impl Outbox {
             turn: number,
             changes: VecDeque::new(),
         });
-        lane.changes.push_back(Waiting { number, since, message });
+        lane.changes.push_back(WaitingMessage { number, since, message });
         self.waiting += 1;
-        if self.waiting > MOST {
+        if self.waiting > MAX_CHANGES {
             self.make_room()
         } else {
             Vec::new()
         }
     }
 
-    /// Drops the oldest change of the service with most of the tenant with most, and what follows from it.
+    /// Drops a change of the largest service of the largest tenant: the oldest change that is neither an end nor a rise
+    /// of the severity, or the oldest change if there is no other. Together with the start of an incident, the later
+    /// changes of this incident are dropped. Returns the dropped changes.
     fn make_room(&mut self) -> Vec<Arc<Message>> {
         let mut of_tenants: BTreeMap<&str, usize> = BTreeMap::new();
         for (share, lane) in &self.lanes {
@@ -84,14 +86,15 @@ impl Outbox {
         let Some(lane) = self.lanes.get_mut(&share) else {
             return Vec::new();
         };
-        // The end of what was sent, and what got worse, go last.
-        let is_spare = |waiting: &Waiting| !matches!(waiting.message.change, Change::Ended | Change::Rose { .. });
+        // Ends of sent incidents and rises of the severity are dropped last.
+        let is_spare =
+            |waiting: &WaitingMessage| !matches!(waiting.message.change, Change::Ended | Change::Rose { .. });
         let place = lane.changes.iter().position(is_spare).unwrap_or(0);
         let Some(first) = lane.changes.remove(place) else {
             return Vec::new();
         };
         let mut dropped = vec![first.message];
-        // The receiver never hears of the incident.
+        // The receiver never gets the incident, so its later changes are dropped, too.
         if let Some(began) = dropped
             .first()
             .filter(|message| message.change == Change::Began)
@@ -110,7 +113,7 @@ impl Outbox {
         dropped
     }
 
-    /// Removes what has no change.
+    /// Removes services and tenants without changes.
     fn tidy(&mut self) {
         self.lanes.retain(|_, lane| !lane.changes.is_empty());
         let lanes = &self.lanes;
@@ -118,7 +121,8 @@ impl Outbox {
             .retain(|tenant, _| lanes.keys().any(|share| share.tenant == *tenant));
     }
 
-    /// The change whose turn it is. It stays until it is [taken](Self::take).
+    /// Returns the next change, or `None` if no change waits. The change stays in the queue until [`take`](Self::take)
+    /// removes it.
     pub(crate) fn first(&self) -> Option<Arc<Message>> {
         let next = self
             .lanes
@@ -128,12 +132,12 @@ impl Outbox {
         lane.changes.front().map(|waiting| Arc::clone(&waiting.message))
     }
 
-    /// Removes that change, unless it was dropped already.
+    /// Removes a change, unless it was already dropped.
     pub(crate) fn take(&mut self, message: &Arc<Message>) {
         let Some(lane) = self.lanes.get_mut(&message.share) else {
             return;
         };
-        let is_first = |waiting: &Waiting| Arc::ptr_eq(&waiting.message, message);
+        let is_first = |waiting: &WaitingMessage| Arc::ptr_eq(&waiting.message, message);
         if lane.changes.front().is_some_and(is_first) {
             lane.changes.pop_front();
             self.count += 1;
@@ -144,19 +148,19 @@ impl Outbox {
         }
     }
 
-    /// Each change that waits, the oldest first.
-    pub(crate) fn each(&self) -> Vec<&Waiting> {
+    /// Returns all waiting changes, oldest first.
+    pub(crate) fn each(&self) -> Vec<&WaitingMessage> {
         let mut all: Vec<_> = self.lanes.values().flat_map(|lane| &lane.changes).collect();
         all.sort_by_key(|waiting| waiting.number);
         all
     }
 
-    /// How many wait.
+    /// Returns the number of waiting changes.
     pub(crate) fn len(&self) -> u64 {
         self.waiting as u64
     }
 
-    /// Drops what was retried for too long. Returns how many that were.
+    /// Drops changes that have waited for [`RETRY_FOR`]. Returns their number.
     #[must_use]
     pub(crate) fn forget(&mut self, now: Instant) -> u64 {
         let before = self.waiting;

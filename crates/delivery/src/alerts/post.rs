@@ -39,7 +39,8 @@ pub(crate) enum Answer {
         after: Option<Duration>,
         message: String,
     },
-    /// The request was refused. `content` is whether the reason is its content, so that a part of it may be accepted.
+    /// The request was refused. `content` is whether the reason is the content of the request, so that the receiver can
+    /// accept a part of it.
     Refused { content: bool, message: String },
 }
 
@@ -64,7 +65,7 @@ pub(crate) struct Script {
 }
 
 impl Post {
-    /// Checks a receiver. Its connection is taken from `known`, or added there.
+    /// Checks the settings of a receiver. Takes the connection from `known`, or adds it there.
     pub(crate) fn new(receiver: &Receiver, known: &mut Vec<Arc<Connection>>) -> Result<Self, Error> {
         let unusable = |error: transport::Error| Error {
             receiver: host(&receiver.endpoint),
@@ -96,12 +97,12 @@ impl Post {
         &self.connection
     }
 
-    /// Makes foreign text safe to show.
+    /// Returns a foreign text in a form that is safe to show: one line, bounded, without secrets.
     pub(crate) fn shown(&self, text: &str) -> String {
         text::shown(text, &self.secrets)
     }
 
-    /// Makes one attempt to send, within the receiver's timeout.
+    /// Sends a request once, within the receiver's timeout.
     pub(crate) async fn send(&self, body: Vec<u8>, signature: Option<(HeaderName, HeaderValue)>) -> Answer {
         #[cfg(test)]
         if let Some(script) = &self.script {
@@ -152,7 +153,7 @@ impl Post {
     }
 }
 
-/// Returns the meaning of a status.
+/// Returns the meaning of an answer with this status.
 fn answer(status: u16, retry_after: Option<&str>, body: &[u8], now: SystemTime) -> Answer {
     let body = String::from_utf8_lossy(body);
     let message = match body.trim() {
@@ -178,7 +179,8 @@ fn answer(status: u16, retry_after: Option<&str>, body: &[u8], now: SystemTime) 
     }
 }
 
-/// Returns host and port of a URL, because the path of a webhook is often a password.
+/// Returns only host and port of a URL, because the path of a webhook is often a password. Returns `without a host` for
+/// any other text.
 pub(crate) fn host(url: &str) -> String {
     let host = reqwest::Url::parse(url).ok().and_then(|url| {
         let port = url.port().map_or_else(String::new, |port| format!(":{port}"));
@@ -225,7 +227,7 @@ mod tests {
     /// Scenario: the path, user or query of a webhook is a password.
     /// Guarantee: only host and port are shown.
     #[test]
-    fn only_the_host_is_shown() {
+    fn only_host_of_url_is_shown() {
         assert_eq!(
             host("https://user:pw@hooks.example:8443/T0/B0/secret?key=1"),
             "hooks.example:8443"

@@ -1,4 +1,4 @@
-//! One receiver: what waits for it, and the task that sends it.
+//! One receiver: its waiting messages, and the task that sends them.
 
 use std::future::pending;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -6,9 +6,9 @@ use std::time::Duration;
 
 use base::clock::now_unix_ns;
 use base::secret::Secret;
-use gc_rules::incident::Share;
-use gc_rules::rule::Severity;
 use hmac::{Hmac, KeyInit as _, Mac as _};
+use incidents::QuotaOwner;
+use rule_engine::rule::Severity;
 use serde::{Deserialize, Serialize};
 use sha2::{Digest as _, Sha256};
 use tokio::sync::Notify;
@@ -25,23 +25,23 @@ use crate::alerts::shares::{Shares, Verdict};
 use crate::alerts::stats::{Failure, Reason, ReceiverStats};
 use crate::transport::retry;
 
-/// Alerts in one request to an Alertmanager.
+/// Maximum number of alerts in one request to an Alertmanager.
 const BATCH: usize = 64;
 
-/// An Alertmanager that gets no update for so many intervals resolves the alert.
+/// Number of intervals without an update after which an Alertmanager resolves an alert.
 const INTERVALS: u32 = 4;
 
-/// The header that a webhook's signature is in: `sha256=` and the HMAC of the body, hexadecimal.
+/// Header with the signature of a webhook: `sha256=` and the HMAC of the body, in hexadecimal.
 const SIGNATURE: HeaderName = HeaderName::from_static("x-gcwatch-signature");
 
-/// What waits for a receiver.
+/// The messages that wait for a receiver.
 #[derive(Debug)]
-pub(crate) enum Pending {
+pub(crate) enum PendingMessages {
     Alertmanager(FiringAlerts),
     Webhook(Outbox),
 }
 
-/// How alerts are sent to a receiver.
+/// The protocol of a receiver, and its options.
 #[derive(Clone, PartialEq)]
 pub(crate) enum ReceiverKind {
     Alertmanager {
@@ -55,7 +55,7 @@ pub(crate) enum ReceiverKind {
 }
 
 impl ReceiverKind {
-    /// It gets incidents once they have at least this severity.
+    /// Returns the minimum severity of incidents that the receiver gets.
     pub(crate) fn min_severity(&self) -> Severity {
         match self {
             Self::Alertmanager { min_severity, .. } | Self::Webhook { min_severity, .. } => *min_severity,
@@ -64,21 +64,21 @@ impl ReceiverKind {
 }
 
 struct PendingAlerts {
-    pending: Pending,
+    pending: PendingMessages,
     shares: Shares,
     stats: ReceiverStats,
     closing: bool,
 }
 
 impl PendingAlerts {
-    /// Queues a message. Returns the tenant if one of its messages was dropped for it and the log must say so.
+    /// Queues a message. Returns the tenant of a dropped message if the drop must be logged, or `None` otherwise.
     fn add(&mut self, message: Arc<Message>, since: Instant, now: Instant) -> Option<Arc<str>> {
         let dropped = match &mut self.pending {
-            Pending::Alertmanager(firing) => {
+            PendingMessages::Alertmanager(firing) => {
                 let before = message.before.clone().and_then(|before| firing.put(before, since));
                 before.into_iter().chain(firing.put(message, since)).collect()
             }
-            Pending::Webhook(outbox) => outbox.put(message, since),
+            PendingMessages::Webhook(outbox) => outbox.put(message, since),
         };
         self.stats.lose(Reason::QueueFull, dropped.len() as u64);
         let mut of_tenant = None;
@@ -95,19 +95,19 @@ impl PendingAlerts {
     }
 }
 
-/// A change that a webhook did not get, for the next gcwatch: the names are those in the file.
+/// A change that a webhook did not get, to be sent by the next instance. The fields have these names in the file.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct UnsentChange {
-    /// Which webhook: a digest, as its URL is often its password.
+    /// Digest of the webhook's URL, because the URL often contains a password.
     pub receiver: String,
-    /// The tenant and the service that it is of; empty if unknown.
+    /// Tenant and service of the change; empty if unknown.
     #[serde(default)]
     pub tenant: String,
     #[serde(default)]
     pub service: String,
-    /// Since when it waits.
+    /// Time since which the change has waited.
     pub since_unix_ns: u64,
-    /// What is sent.
+    /// Body of the request.
     pub body: serde_json::Value,
 }
 
@@ -119,7 +119,7 @@ pub(crate) struct ReceiverQueue {
     pub(crate) post: Post,
     state: Mutex<PendingAlerts>,
     wake: Notify,
-    /// A counter changed, of this receiver or another one.
+    /// Notified when a counter of this or another receiver changes.
     counted: Arc<Notify>,
 }
 
@@ -133,8 +133,8 @@ struct Batch {
 impl ReceiverQueue {
     pub(crate) fn new(name: String, kind: ReceiverKind, links: Links, post: Post, counted: Arc<Notify>) -> Self {
         let pending = match kind {
-            ReceiverKind::Alertmanager { resend, .. } => Pending::Alertmanager(FiringAlerts::new(resend)),
-            ReceiverKind::Webhook { .. } => Pending::Webhook(Outbox::default()),
+            ReceiverKind::Alertmanager { resend, .. } => PendingMessages::Alertmanager(FiringAlerts::new(resend)),
+            ReceiverKind::Webhook { .. } => PendingMessages::Webhook(Outbox::default()),
         };
         Self {
             name,
@@ -175,7 +175,7 @@ impl ReceiverQueue {
                 if is_first {
                     tracing::warn!(
                         target: "gcwatch::export", receiver = self.name, tenant = &**tenant, rule = rule(),
-                        "a tenant has used its share of messages: further incidents are summed up in one message",
+                        "a tenant has used its share of messages; further incidents share one message",
                     );
                     self.wake.notify_one();
                 }
@@ -196,14 +196,15 @@ impl ReceiverQueue {
         if let Some(tenant) = of_tenant {
             tracing::warn!(
                 target: "gcwatch::export", receiver = self.name, tenant = &*tenant,
-                "dropped changes of alerts of the tenant with most: too many wait",
+                "the queue is full; dropped changes of alerts of the largest tenant",
             );
         }
     }
 
-    /// Newer texts of an alert that fires, for the next time that it is sent. A webhook gets each change once.
+    /// Sets newer texts of a firing alert, which are sent with the next repetition. A webhook gets each change once, so
+    /// it does not get newer texts.
     pub(crate) fn refresh(&self, message: &Arc<Message>) {
-        if let Pending::Alertmanager(firing) = &mut self.state().pending {
+        if let PendingMessages::Alertmanager(firing) = &mut self.state().pending {
             firing.refresh(message);
         }
     }
@@ -211,8 +212,8 @@ impl ReceiverQueue {
     pub(crate) fn stats(&self) -> ReceiverStats {
         let state = self.state();
         let queued = match &state.pending {
-            Pending::Alertmanager(firing) => firing.count_due(Instant::now()),
-            Pending::Webhook(outbox) => outbox.len(),
+            PendingMessages::Alertmanager(firing) => firing.count_due(Instant::now()),
+            PendingMessages::Webhook(outbox) => outbox.len(),
         };
         let mut stats = state.stats.clone();
         stats.queued = queued;
@@ -223,17 +224,17 @@ impl ReceiverQueue {
         matches!(self.kind, ReceiverKind::Webhook { .. })
     }
 
-    /// Accepts nothing more; the task sends what waits, then ends.
+    /// Accepts no more messages. The task sends the waiting messages and then ends.
     pub(crate) fn close(&self) {
         self.state().closing = true;
         self.wake.notify_one();
     }
 
-    /// The changes that wait for a webhook, for at least so long.
+    /// Returns the changes that have waited for a webhook for at least `least`.
     pub(crate) fn unsent(&self, least: Duration) -> Vec<UnsentChange> {
         let (now, now_unix_ns) = (Instant::now(), now_unix_ns());
         let state = self.state();
-        let Pending::Webhook(outbox) = &state.pending else {
+        let PendingMessages::Webhook(outbox) = &state.pending else {
             return Vec::new();
         };
         let waits = outbox.each().into_iter();
@@ -250,11 +251,12 @@ impl ReceiverQueue {
         unsent.collect()
     }
 
-    /// How many changes wait for at least so long, and since when the oldest does.
+    /// Returns the number of changes that have waited for a webhook for at least `least`, and the time since which the
+    /// oldest of them has waited. Returns `None` if there are no such changes.
     pub(crate) fn waiting(&self, least: Duration) -> Option<(usize, Instant)> {
         let now = Instant::now();
         let state = self.state();
-        let Pending::Webhook(outbox) = &state.pending else {
+        let PendingMessages::Webhook(outbox) = &state.pending else {
             return None;
         };
         let waits = outbox.each().into_iter().map(|waiting| waiting.since);
@@ -263,10 +265,10 @@ impl ReceiverQueue {
         Some((waits.count() + 1, oldest))
     }
 
-    /// Takes over a change that an earlier gcwatch could not send. False: it is for another receiver.
+    /// Queues a change that an earlier instance could not send. Returns `false` if the change is for another receiver.
     pub(crate) fn resume(&self, change: &UnsentChange) -> bool {
         let mut state = self.state();
-        if !matches!(state.pending, Pending::Webhook(_)) {
+        if !matches!(state.pending, PendingMessages::Webhook(_)) {
             return false;
         }
         if change.receiver != self.digest() {
@@ -275,7 +277,7 @@ impl ReceiverQueue {
         let waited = Duration::from_nanos(now_unix_ns().saturating_sub(change.since_unix_ns));
         let now = Instant::now();
         let since = now.checked_sub(waited.min(RETRY_FOR)).unwrap_or(now);
-        let share = Share {
+        let share = QuotaOwner {
             tenant: change.tenant.as_str().into(),
             service: change.service.as_str().into(),
         };
@@ -287,18 +289,18 @@ impl ReceiverQueue {
         true
     }
 
-    /// Which receiver it is, without its possible secrets.
+    /// Returns a digest of the endpoint, which identifies the receiver and reveals no secrets.
     fn digest(&self) -> String {
         let digest = Sha256::digest(self.post.receiver().endpoint.as_bytes());
         digest.iter().take(16).map(|byte| format!("{byte:02x}")).collect()
     }
 
-    /// Drops what waits. Returns how much that was.
+    /// Closes the queue and drops all waiting messages. Returns the number of messages that were never sent.
     pub(crate) fn abandon(&self, reason: Reason) -> u64 {
         let mut state = self.state();
         let lost = match &mut state.pending {
-            Pending::Alertmanager(firing) => firing.unsent(),
-            Pending::Webhook(outbox) => std::mem::take(outbox).len(),
+            PendingMessages::Alertmanager(firing) => firing.unsent(),
+            PendingMessages::Webhook(outbox) => std::mem::take(outbox).len(),
         };
         state.closing = true;
         state.stats.lose(reason, lost);
@@ -314,8 +316,8 @@ impl ReceiverQueue {
                 let (closing, next) = {
                     let state = self.state();
                     let next = match &state.pending {
-                        Pending::Alertmanager(firing) => firing.next(),
-                        Pending::Webhook(_) => None,
+                        PendingMessages::Alertmanager(firing) => firing.next(),
+                        PendingMessages::Webhook(_) => None,
                     };
                     (state.closing, next.into_iter().chain(state.shares.next()).min())
                 };
@@ -345,12 +347,12 @@ impl ReceiverQueue {
                     self.accepted(&messages);
                     most = (most * 2).min(BATCH);
                 }
-                // Halves find the one that it refuses.
+                // Halving the batch finds the refused alert.
                 Answer::Refused { content: true, message } if messages.len() > 1 => {
                     self.failed(Failure::Refused, &message);
                     most = messages.len() / 2;
                 }
-                // It accepts nothing at present, as a proxy whose service is being replaced.
+                // The receiver currently accepts no request, like a proxy whose service is being replaced.
                 Answer::Refused {
                     content: false,
                     message,
@@ -379,7 +381,8 @@ impl ReceiverQueue {
         }
     }
 
-    /// The next request, if one is due.
+    /// Adds the summaries that are due, drops expired changes, and returns the next request, or `None` if no message is
+    /// due.
     fn next(&self, most: usize) -> Option<Batch> {
         let now = Instant::now();
         let mut state = self.state();
@@ -389,15 +392,15 @@ impl ReceiverQueue {
             of_tenant = state.add(Arc::new(message), now, now).or(of_tenant);
         }
         let expired = match &mut state.pending {
-            Pending::Alertmanager(firing) => firing.forget(now),
-            Pending::Webhook(outbox) => outbox.forget(now),
+            PendingMessages::Alertmanager(firing) => firing.forget(now),
+            PendingMessages::Webhook(outbox) => outbox.forget(now),
         };
         if expired > 0 {
             state.stats.lose(Reason::Expired, expired);
         }
         let messages = match &state.pending {
-            Pending::Alertmanager(firing) => firing.due(now, most),
-            Pending::Webhook(outbox) => outbox.first().into_iter().collect(),
+            PendingMessages::Alertmanager(firing) => firing.due(now, most),
+            PendingMessages::Webhook(outbox) => outbox.first().into_iter().collect(),
         };
         drop(state);
         self.log_drop(of_tenant);
@@ -427,8 +430,8 @@ impl ReceiverQueue {
         let mut state = self.state();
         state.stats.sent += messages.len() as u64;
         match &mut state.pending {
-            Pending::Alertmanager(firing) => firing.sent(messages, Instant::now()),
-            Pending::Webhook(outbox) => messages.iter().for_each(|message| outbox.take(message)),
+            PendingMessages::Alertmanager(firing) => firing.sent(messages, Instant::now()),
+            PendingMessages::Webhook(outbox) => messages.iter().for_each(|message| outbox.take(message)),
         }
     }
 
@@ -436,16 +439,16 @@ impl ReceiverQueue {
         self.failed(Failure::Refused, text);
         let mut state = self.state();
         let dropped = match &mut state.pending {
-            Pending::Alertmanager(firing) if content => {
+            PendingMessages::Alertmanager(firing) if content => {
                 firing.give_up(messages);
                 messages.len() as u64
             }
-            // It accepts nothing at present: what is firing is sent again when it is due.
-            Pending::Alertmanager(firing) => {
+            // The receiver currently accepts no request. Firing alerts are sent again when they are due.
+            PendingMessages::Alertmanager(firing) => {
                 firing.put_off(messages, Instant::now());
                 0
             }
-            Pending::Webhook(outbox) => {
+            PendingMessages::Webhook(outbox) => {
                 messages.iter().for_each(|message| outbox.take(message));
                 messages.len() as u64
             }
@@ -453,7 +456,7 @@ impl ReceiverQueue {
         state.stats.lose(Reason::Refused, dropped);
     }
 
-    /// Counts a failure, and logs it when it is another one than the last.
+    /// Counts a failure, and logs the failure if it differs from the previous failure.
     fn failed(&self, failure: Failure, text: &str) {
         let text = self.post.shown(text);
         let mut state = self.state();
@@ -467,7 +470,8 @@ impl ReceiverQueue {
     }
 }
 
-/// `X-Gcwatch-Signature: sha256=…`: HMAC-SHA256 of the body (RFC 2104, FIPS 180-4).
+/// Returns the header `X-Gcwatch-Signature: sha256=…` with the HMAC-SHA256 of the body (RFC 2104, FIPS 180-4). The
+/// result is always `Some`.
 fn signature(secret: &Secret, body: &[u8]) -> Option<(HeaderName, HeaderValue)> {
     let mut text = String::from("sha256=");
     for byte in hmac_sha256(secret.reveal().as_bytes(), body)? {
@@ -476,7 +480,7 @@ fn signature(secret: &Secret, body: &[u8]) -> Option<(HeaderName, HeaderValue)> 
     Some((SIGNATURE, HeaderValue::try_from(text).ok()?))
 }
 
-/// Never `None`: a key can have any length.
+/// Returns the HMAC-SHA256 of a message. The result is always `Some`, because a key can have any length.
 fn hmac_sha256(key: &[u8], message: &[u8]) -> Option<[u8; 32]> {
     let mut mac = Hmac::<Sha256>::new_from_slice(key).ok()?;
     mac.update(message);

@@ -4,7 +4,7 @@ use std::fmt;
 use std::time::Duration;
 
 use base::secret::Secret;
-use gc_rules::rule::Severity;
+use rule_engine::rule::Severity;
 
 use crate::alerts::post::host;
 use crate::transport::receiver::Receiver;
@@ -12,27 +12,29 @@ use crate::transport::receiver::Receiver;
 /// The receivers of alerts.
 #[derive(Debug, Clone, PartialEq)]
 pub struct AlertSettings {
-    /// Alertmanagers; each gets all alerts of its severity.
+    /// Alertmanagers. Each gets all alerts of its minimum severity or above.
     pub alertmanagers: Vec<Alertmanager>,
     pub webhooks: Vec<Webhook>,
-    /// Each change is a line on standard output.
+    /// Whether each change is written as a line to standard output.
     pub stdout: bool,
-    /// Each change is a log record over OTLP.
+    /// Whether each change is exported as a log record over OTLP.
     pub log: bool,
-    /// How often firing alerts are sent again to an Alertmanager, which resolves them after four intervals without one.
+    /// Interval at which firing alerts are sent again to an Alertmanager, which resolves them after four intervals
+    /// without an update.
     pub resend_interval: Duration,
-    /// Where people look, for links in alerts.
+    /// Addresses for links in alerts.
     pub links: Links,
 }
 
-/// Where people look.
+/// Addresses for links in alerts.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Links {
-    /// Where people reach this gcwatch; `None`: no links there.
+    /// Address of this instance for users; `None` for no links to this instance.
     pub external_url: Option<String>,
-    /// A dashboard, with `{service}`, `{namespace}`, `{pod}`, `{from}` and `{to}`; `None`: no links there.
+    /// Address of a dashboard, with `{service}`, `{namespace}`, `{pod}`, `{from}` and `{to}`; `None` for no links to a
+    /// dashboard.
     pub grafana_url: Option<String>,
-    /// Address of this host's evidence outside of the host; `None`: evidence stays on the host.
+    /// Address of this host's evidence outside the host; `None` if evidence stays on the host.
     pub store: Option<String>,
 }
 
@@ -51,25 +53,25 @@ impl Default for AlertSettings {
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Alertmanager {
-    /// The endpoint is the URL that alerts are posted to (`…/api/v2/alerts`).
+    /// The receiver, whose endpoint is the URL to which alerts are posted (`…/api/v2/alerts`).
     pub receiver: Receiver,
-    /// It gets incidents once they have at least this severity.
+    /// Minimum severity of incidents that the receiver gets.
     pub min_severity: Severity,
 }
 
-/// A webhook: it gets each change once.
+/// A webhook, which gets each change once.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Webhook {
-    /// Its URL, headers and certificates.
+    /// URL, headers and certificates of the webhook.
     pub receiver: Receiver,
-    /// The key of the signature in `X-Gcwatch-Signature`; `None`: requests are not signed.
+    /// Key of the signature in `X-Gcwatch-Signature`; `None` if requests are not signed.
     pub secret: Option<Secret>,
-    /// It gets incidents once they have at least this severity.
+    /// Minimum severity of incidents that the receiver gets.
     pub min_severity: Severity,
 }
 
 impl fmt::Debug for Webhook {
-    /// Only the host: the path may be the password.
+    /// Shows only the host, because the path can be a password.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Webhook")
             .field("host", &host(&self.receiver.endpoint))

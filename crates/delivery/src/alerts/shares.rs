@@ -1,43 +1,44 @@
-//! The share of each tenant in the messages to one receiver: pure.
+//! The share of each tenant in the messages to one receiver. Pure.
 //!
-//! A tenant has [`MESSAGES_EACH`] messages in [`WINDOW`]. Further incidents of a service and rule that had a message in
-//! that time become one message per tenant and rule, which is a separate alert: it begins [`SUMMED_AFTER`] the first of
-//! them, is renewed once in each window, and ends after a window without further incidents.
+//! A tenant can have [`MESSAGES_EACH`] messages in [`WINDOW`]. Further incidents of a service and rule that had a
+//! message in that time share one message per tenant and rule. This message is a separate alert. The alert starts
+//! [`SUMMED_AFTER`] after the first of these incidents, is renewed once in each window, and ends after a window without
+//! further incidents.
 //!
 //! # Invariants
 //!
-//! * The first message of a service and rule in a window, a rise to critical, and the end of an incident that was sent
-//!   are never summed up.
-//! * If the beginning of an incident was not sent, neither is its end.
-//! * All collections are bounded. An incident that is forgotten counts as sent: a receiver can get an end too many.
+//! * The first message of a service and rule in a window, a rise to critical, and the end of a sent incident are always
+//!   sent.
+//! * If the start of an incident was not sent, its end is not sent either.
+//! * All sets in memory are bounded. A forgotten incident counts as sent, so a receiver can get an end without a start.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 use std::time::Duration;
 
-use gc_rules::incident::Share;
+use incidents::QuotaOwner;
 use tokio::time::Instant;
 
 use crate::alerts::labels::{RULE, SEVERITY};
 use crate::alerts::message::{Change, Key, Message, Summary};
 
-/// Messages of a tenant in a window. A rollout of twenty processes with two incidents each fits.
+/// Maximum number of messages of a tenant in a window. A rollout of twenty processes with two incidents each fits.
 pub(crate) const MESSAGES_EACH: usize = 40;
 
-/// The time that shares are of. It is the one of recordings: one for each rule of a service in ten minutes.
+/// Period of the shares. Recordings have the same period: one recording for each rule of a service in ten minutes.
 pub(crate) const WINDOW: Duration = Duration::from_secs(600);
 
-/// Time from the first incident that is summed up to the message about them.
+/// Time from the first incident beyond the share to the message that sums up such incidents.
 const SUMMED_AFTER: Duration = Duration::from_secs(60);
 
-/// Maximum number of messages, services with their rules, and incidents without a message that are remembered. Of more,
-/// the oldest is forgotten.
+/// Maximum number of messages, of services with their rules, and of incidents without a message that are remembered.
+/// Beyond this number, the oldest entry is forgotten.
 const MAX_REMEMBERED: usize = 10_000;
 
-/// Maximum number of tenants with their rules that have a message about several incidents at a time.
+/// Maximum number of tenants with their rules that have a summary at a time.
 const MAX_SUMS: usize = 1000;
 
-/// Maximum number of services that such a message names.
+/// Maximum number of services that a summary names.
 const MAX_NAMED: usize = 5;
 
 /// The decision about a message.
@@ -45,45 +46,46 @@ const MAX_NAMED: usize = 5;
 pub(crate) enum Verdict {
     /// The message is sent.
     Send,
-    /// The message is sent without the state before it, which the receiver never got.
+    /// The message is sent without the previous state, which the receiver never got.
     SendAlone,
-    /// The message is not sent, but counted in the message of its tenant and rule. `is_first`: no other one was.
+    /// The message is not sent, but counted in the summary of its tenant and rule. `is_first` is whether the summary is
+    /// new.
     SumUp { is_first: bool },
-    /// There is no room to count the message.
+    /// The message cannot be counted, because there are too many summaries.
     Drop,
 }
 
-/// The shares in the messages to one receiver.
+/// The shares of all tenants in the messages to one receiver.
 #[derive(Debug, Default)]
 pub(crate) struct Shares {
     /// Times of messages, with their tenants.
     sent: VecDeque<(Instant, Arc<str>)>,
     sent_each: BTreeMap<Arc<str>, usize>,
     /// Services and rules that had a message.
-    known: Recent<(Share, String)>,
-    /// Incidents whose beginning was not sent.
-    unsent: Recent<Key>,
+    known: RecentKeys<(QuotaOwner, String)>,
+    /// Incidents whose start was not sent.
+    unsent: RecentKeys<Key>,
     sums: BTreeMap<SumKey, Sum>,
     /// Tenants whose drops were logged.
-    logged: Recent<Arc<str>>,
+    logged: RecentKeys<Arc<str>>,
 }
 
 /// A tenant, a rule and a severity.
 type SumKey = (Arc<str>, String, String);
 
-/// The incidents that are one message.
+/// The incidents of a summary.
 #[derive(Debug)]
 struct Sum {
     message: Summary,
     first: Instant,
     newest: Instant,
     sent: Option<Instant>,
-    /// Whether incidents came since the message was sent.
+    /// Whether incidents were added since the message was sent.
     is_news: bool,
 }
 
 impl Sum {
-    /// Returns when the message is renewed or ends.
+    /// Returns the time at which the message is renewed or ends.
     fn due_at(&self) -> Instant {
         match self.sent {
             None => self.first + SUMMED_AFTER,
@@ -94,7 +96,7 @@ impl Sum {
 }
 
 impl Shares {
-    /// Decides about a message that comes now.
+    /// Decides about a message that arrives now.
     pub(crate) fn judge(&mut self, message: &Message, now: Instant) -> Verdict {
         let key = message.incident;
         match message.change {
@@ -125,12 +127,12 @@ impl Shares {
         }
     }
 
-    /// The beginning of this incident was dropped after it was judged.
+    /// Records that the start of this incident was dropped after the decision to send it.
     pub(crate) fn forget_sent(&mut self, incident: Key, now: Instant) {
         self.unsent.insert(incident, now);
     }
 
-    /// Returns whether the log must name the drops of a tenant: once in a window.
+    /// Returns whether dropped messages of a tenant must be logged, which is the case at most once per window.
     pub(crate) fn is_drop_news(&mut self, tenant: &Arc<str>, now: Instant) -> bool {
         self.logged.forget(now);
         self.logged.insert(Arc::clone(tenant), now)
@@ -163,7 +165,7 @@ impl Shares {
             return Verdict::Drop;
         }
         let sum = self.sums.entry(key).or_insert_with(|| Sum {
-            message: Summary::of(message),
+            message: Summary::new(message),
             first: now,
             newest: now,
             sent: None,
@@ -174,7 +176,7 @@ impl Shares {
         Verdict::SumUp { is_first }
     }
 
-    /// Returns the messages about several incidents that are due. `all`: also those that are due later.
+    /// Returns the summaries that are due. With `all`, summaries with new incidents that are due later are included.
     pub(crate) fn due(&mut self, now: Instant, now_unix_ns: u64, all: bool) -> Vec<Message> {
         let mut due = Vec::new();
         self.sums.retain(|(tenant, rule, severity), sum| {
@@ -191,7 +193,7 @@ impl Shares {
         due
     }
 
-    /// Returns when a message about several incidents is due next.
+    /// Returns the time at which the next summary is due, or `None` if there are no summaries.
     pub(crate) fn next(&self) -> Option<Instant> {
         self.sums.values().map(Sum::due_at).min()
     }
@@ -199,14 +201,14 @@ impl Shares {
 
 /// The newest keys, at most [`MAX_REMEMBERED`].
 #[derive(Debug)]
-struct Recent<K> {
-    /// The keys, with the number of their place in `order`.
+struct RecentKeys<K> {
+    /// The keys, with the number of their position in `order`.
     keys: BTreeMap<K, u64>,
     order: VecDeque<(Instant, u64, K)>,
     count: u64,
 }
 
-impl<K> Default for Recent<K> {
+impl<K> Default for RecentKeys<K> {
     fn default() -> Self {
         Self {
             keys: BTreeMap::new(),
@@ -216,7 +218,7 @@ impl<K> Default for Recent<K> {
     }
 }
 
-impl<K: Ord + Clone> Recent<K> {
+impl<K: Ord + Clone> RecentKeys<K> {
     /// Adds a key. Returns whether it is new.
     fn insert(&mut self, key: K, now: Instant) -> bool {
         if self.keys.contains_key(&key) {
@@ -239,7 +241,7 @@ impl<K: Ord + Clone> Recent<K> {
         self.keys.remove(key).is_some()
     }
 
-    /// Forgets the keys that are older than a window.
+    /// Forgets keys that are older than a window.
     fn forget(&mut self, now: Instant) {
         while self.order.front().is_some_and(|(at, ..)| now >= *at + WINDOW) {
             self.forget_oldest();
@@ -255,12 +257,12 @@ impl<K: Ord + Clone> Recent<K> {
     }
 }
 
-/// Puts the things of tenants into turns: the first of each tenant, then the second. Within a tenant its services have
-/// turns likewise, and within a service the earlier thing comes first.
-pub(crate) fn in_turns<T>(things: impl Iterator<Item = (Instant, Share, T)>) -> Vec<T> {
+/// Sorts items by turns: the first item of each tenant, then the second item of each tenant. The services of a tenant
+/// take turns in the same way, and the items of a service are sorted by time.
+pub(crate) fn in_turns<T>(things: impl Iterator<Item = (Instant, QuotaOwner, T)>) -> Vec<T> {
     let mut things: Vec<_> = things.collect();
     things.sort_by_key(|(at, ..)| *at);
-    let mut of_services: BTreeMap<Share, usize> = BTreeMap::new();
+    let mut of_services: BTreeMap<QuotaOwner, usize> = BTreeMap::new();
     let mut ranked: Vec<_> = things
         .into_iter()
         .map(|(at, share, thing)| {

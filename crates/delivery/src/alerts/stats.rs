@@ -2,44 +2,44 @@
 
 use std::array::from_fn;
 
-/// Why a request failed.
+/// Reason why a request failed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Failure {
-    /// No connection, or one that broke. Retried.
+    /// There is no connection, or it was interrupted. The request is retried.
     Unreachable,
-    /// No answer in time. Retried.
+    /// There was no answer in time. The request is retried.
     TimedOut,
-    /// The receiver is overloaded or unavailable. Retried.
+    /// The receiver is overloaded or unavailable. The request is retried.
     Unavailable,
-    /// The receiver refused it. Not retried as it is.
+    /// The receiver refused the request. A request whose content was refused is not retried unchanged.
     Refused,
 }
 
-/// Why a change was dropped.
+/// Reason why a change was dropped.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Reason {
     /// The queue was full.
     QueueFull,
-    /// It was retried for too long.
+    /// The change was retried for too long.
     Expired,
-    /// The receiver refused it.
+    /// The receiver refused the change.
     Refused,
-    /// A reload removed the receiver while it waited.
+    /// A reload removed the receiver while the change waited.
     Disabled,
-    /// The daemon ended before it was sent.
+    /// The daemon exited before the change was sent.
     Shutdown,
 }
 
-/// The notifications to one receiver.
+/// Counters of the notifications to one receiver.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct ReceiverStats {
-    /// Alerts that it accepted, counted each time.
+    /// Number of accepted alerts. Repetitions count.
     pub sent: u64,
-    /// Messages of tenants beyond their share, which are counted in one message instead.
+    /// Number of messages beyond the share of a tenant, which a summary replaces.
     pub summed_up: u64,
-    /// Alerts that are due now.
+    /// Number of alerts that are due now, or of changes or lines that wait.
     pub queued: u64,
-    /// The newest error; it is kept after a recovery.
+    /// The last error, which is kept after a recovery; `None` if there was no error.
     pub last_error: Option<String>,
     failures: [u64; 4],
     dropped: [u64; 5],
@@ -52,12 +52,12 @@ const FAILURES: [&str; 4] = ["unreachable", "timed_out", "unavailable", "refused
 const DROPPED: [&str; 5] = ["queue_full", "expired", "refused", "disabled", "shutdown"];
 
 impl ReceiverStats {
-    /// Failed requests, by cause.
+    /// Returns the number of failed requests, by cause.
     pub fn failures(&self) -> [(&'static str, u64); 4] {
         from_fn(|place| (FAILURES[place], self.failures[place]))
     }
 
-    /// Dropped changes, by reason.
+    /// Returns the number of dropped changes, by reason.
     pub fn dropped(&self) -> [(&'static str, u64); 5] {
         from_fn(|place| (DROPPED[place], self.dropped[place]))
     }

@@ -11,7 +11,7 @@ use std::time::Duration;
 use crate::alerts::stats::{Reason, ReceiverStats};
 
 /// Maximum number of waiting lines.
-const MOST: usize = 1000;
+const MAX_LINES: usize = 1000;
 
 #[derive(Debug)]
 pub(crate) struct StdoutWriter {
@@ -23,8 +23,8 @@ pub(crate) struct StdoutWriter {
 impl StdoutWriter {
     /// Starts to write to `out`.
     pub(crate) fn begin(mut out: impl Write + Send + 'static) -> Self {
-        let (lines, waiting) = sync_channel::<String>(MOST);
-        // The receiver detects the end of the thread when its sender is dropped.
+        let (lines, waiting) = sync_channel::<String>(MAX_LINES);
+        // `ended` detects the end of the thread when `alive` is dropped.
         let (alive, ended) = sync_channel(0);
         let stats = Arc::default();
         let counting = Arc::clone(&stats);
@@ -105,7 +105,7 @@ mod tests {
     }
 
     /// Scenario: there are more lines than fit into the queue while the pipe is full; then the pipe is read.
-    /// Guarantee: no call blocks, excess lines are counted, and the rest is written completely and in order.
+    /// Guarantee: no call blocks, excess lines are counted, and all other lines are written completely and in order.
     #[test]
     fn full_pipe_does_not_block_callers() {
         let (waits, waiting) = mpsc::channel();
@@ -119,7 +119,7 @@ mod tests {
         lines.put("0\n".to_owned());
         // Now the writer holds the first line, and the queue is empty.
         waiting.recv_timeout(Duration::from_secs(20)).unwrap();
-        for number in 1..=MOST + 500 {
+        for number in 1..=MAX_LINES + 500 {
             lines.put(format!("{number}\n"));
         }
         assert_eq!(lines.stats().dropped()[0].1, 500);
@@ -127,11 +127,11 @@ mod tests {
         assert_eq!(lines.end(Duration::from_secs(20)), 0);
         let text = String::from_utf8(pipe.written.lock().unwrap().clone()).unwrap();
         let numbers: Vec<usize> = text.lines().map(|line| line.parse().unwrap()).collect();
-        assert_eq!(numbers, (0..=MOST).collect::<Vec<_>>());
+        assert_eq!(numbers, (0..=MAX_LINES).collect::<Vec<_>>());
     }
 
     /// Scenario: standard output is closed.
-    /// Guarantee: lines are counted as failed, and the end is immediate.
+    /// Guarantee: the failed line does not count as unwritten, and the end does not wait.
     #[test]
     fn closed_pipe_is_counted() {
         struct Closed;

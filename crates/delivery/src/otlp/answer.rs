@@ -33,11 +33,11 @@ pub(crate) enum Answer {
         after: Option<Duration>,
         message: String,
     },
-    /// The request is too large, or (if not `certain`) a quota may be used up: gRPC has one code for both.
+    /// The request is too large. If not `certain`, a quota can be used up instead: gRPC has one code for both.
     TooLarge { certain: bool, message: String },
     /// The request was refused, and a retry would be refused, too.
     Refused { message: String },
-    /// The receiver does not know the request's compression.
+    /// The receiver does not support the request's compression.
     CannotDecompress { message: String },
     /// The receiver does not accept this signal.
     Unsupported { message: String },

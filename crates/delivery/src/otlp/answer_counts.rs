@@ -8,7 +8,7 @@ use tokio::time::Instant;
 use crate::otlp::answer::{Answer, RetryCause};
 use crate::otlp::outgoing::Outgoing;
 use crate::otlp::queue::Queue;
-use crate::otlp::stats::{Dropped, Reason};
+use crate::otlp::stats::{DroppedItems, Reason};
 use crate::otlp::target::Target;
 use crate::transport::limit::RateLimit;
 
@@ -18,7 +18,7 @@ const SMALLEST_SPLIT: usize = 16 << 10;
 /// The next step for a request after its answer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum AfterAnswer {
-    /// No further step: its items are counted.
+    /// No further step: the items of the request are counted.
     Settled,
     /// Send the request again, not before the delay if the receiver requests one.
     Retry(RetryCause, Option<Duration>),
@@ -26,15 +26,15 @@ pub(crate) enum AfterAnswer {
     Halve,
     /// The receiver is overloaded, or the request is too large: gRPC has one code for both.
     Exhausted,
-    /// The receiver has refused the request. Its items stay in flight, and it is sent again when other requests are
-    /// accepted.
+    /// The receiver has refused the request. The items stay in flight, and the request is sent again when other
+    /// requests are accepted.
     Refused,
     /// The receiver does not accept this signal, at least for now.
     Unsupported,
 }
 
-/// Counts answers in the statistics of one signal, and logs those that are relevant for operators, each kind at most
-/// once per minute.
+/// A counter of answers in the statistics of one signal, which also logs the answers that are relevant for operators,
+/// each kind at most once per minute.
 pub(crate) struct AnswerCounts {
     outgoing: Arc<Outgoing>,
     partial: RateLimit,
@@ -44,7 +44,7 @@ pub(crate) struct AnswerCounts {
     /// Whether a failure was logged whose end was not logged yet.
     failing: bool,
     /// Drops that were already logged.
-    logged: Dropped,
+    logged: DroppedItems,
 }
 
 impl AnswerCounts {
@@ -56,7 +56,7 @@ impl AnswerCounts {
             refused: RateLimit::default(),
             overflow: RateLimit::default(),
             failing: false,
-            logged: Dropped::default(),
+            logged: DroppedItems::default(),
         }
     }
 
@@ -159,7 +159,7 @@ impl AnswerCounts {
                 RetryCause::Unreachable => requests.unreachable += 1,
             }
         });
-        // Log once per outage: its end is logged, too, and metrics and the page count the retries.
+        // Log once per outage: the end of the outage is logged, too, and metrics and the page count the retries.
         if !self.failing && self.retry.allows(now) {
             self.failing = true;
             let address = target.address();

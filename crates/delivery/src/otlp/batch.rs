@@ -2,15 +2,16 @@
 //!
 //! An item is encoded when it is added. Queued items are therefore as small as on the wire, their size is known
 //! exactly, and a request is a concatenation of items with length prefixes. All signals have the same layout (with the
-//! field numbers of `opentelemetry-proto`), so the same code writes all of them:
+//! field numbers of `opentelemetry-proto`), so the same code writes the requests of all signals:
 //!
 //! ```text
-//! Export*ServiceRequest { 1: Resource* { 1: resource, 2: Scope* { 1: scope, 2: span | metric | log record, 3:
-//! schema_url }, 3: schema_url } }
+//! Export*ServiceRequest {
+//!   1: Resource* { 1: resource, 2: Scope* { 1: scope, 2: span | metric | log record, 3: schema_url }, 3: schema_url }
+//! }
 //! ```
 //!
-//! A request of profiles also contains the tables that they refer to (`2: dictionary`), so each request contains only
-//! one profile.
+//! A request of profiles also contains the tables to which the profiles refer (`2: dictionary`), so each request
+//! contains only one profile.
 
 mod entry;
 mod field;
@@ -34,7 +35,7 @@ pub(crate) const SCHEMA_URL: &str = "https://opentelemetry.io/schemas/1.44.0";
 /// Name of the instrumentation scope of everything that gcwatch exports.
 pub(crate) const SCOPE_NAME: &str = "gcwatch";
 
-/// Version of the scope, which is that of gcwatch.
+/// Version of the scope, which is the version of gcwatch.
 pub(crate) const SCOPE_VERSION: &str = env!("CARGO_PKG_VERSION");
 
 /// The scope, encoded once.
@@ -141,8 +142,7 @@ impl Batch {
         }
     }
 
-    /// Returns the entries of a batch, none for a stored request. If the batch is shared, the entries are cloned, which
-    /// is cheap.
+    /// Returns the entries of a batch; a stored request has no entries. If the batch is shared, the entries are copied.
     pub(crate) fn into_entries(batch: Arc<Self>) -> Vec<Entry> {
         match Arc::try_unwrap(batch) {
             Ok(batch) => batch.entries,
@@ -157,7 +157,7 @@ impl Batch {
         bytes
     }
 
-    /// Returns the number of spans, log records or data points.
+    /// Returns the number of spans, log records, data points or profiles.
     pub(crate) fn items(&self) -> u64 {
         self.items
     }
@@ -192,8 +192,8 @@ impl Batch {
         }
     }
 
-    /// Splits the batch into two with half of the entries each. Returns the batch as the error if it has only one
-    /// entry.
+    /// Splits the batch into two batches with half of the entries each, or of the messages for a stored request.
+    /// Returns the batch as the error if it cannot be split.
     pub(crate) fn halve(mut self) -> Result<(Self, Self), Self> {
         if let Some(request) = &self.stored {
             return match split::halves(request, self.items) {
@@ -211,7 +211,7 @@ impl Batch {
     }
 }
 
-/// Returns the tables of the one entry that has tables.
+/// Returns the tables of the first entry; empty if it has no tables. A batch with tables has only one entry.
 fn dictionary(entries: &[Entry]) -> &[u8] {
     entries.first().map_or(&[], |entry| &entry.dictionary)
 }
@@ -245,7 +245,7 @@ mod tests {
         }
     }
 
-    /// Returns the same request, built with the generated types.
+    /// Returns the request that a batch of these spans must equal, built with the generated types.
     fn expected(given: &[(usize, Span)]) -> ExportTraceServiceRequest {
         let mut parts: Vec<(usize, Vec<Span>)> = Vec::new();
         for (size, span) in given {
@@ -273,10 +273,11 @@ mod tests {
     }
 
     proptest! {
-        /// Scenario: batches contain spans of several processes, small ones and ones with three-byte lengths, some with
-        /// equal but distinct resources.
-        /// Guarantee: the encoding is byte for byte that of the generated types, has the computed length, and does not
-        /// exceed the bound by which the queue divides; after repeated halving, every span occurs once.
+        /// Scenario: batches contain spans of several processes. Some spans are small, some have three-byte lengths,
+        /// and some have equal but distinct resources.
+        /// Guarantee: the encoding equals the encoding of the generated types byte for byte, has the computed length,
+        /// and does not exceed the bound by which the queue divides items into requests; after repeated halving, every
+        /// span occurs once.
         #[test]
         fn batch_matches_generated_types(
             sizes in proptest::collection::vec((0..6_usize, any::<bool>(), prop_oneof![0..200_usize, 16_000..17_000_usize]), 1..40),
@@ -322,7 +323,7 @@ mod tests {
     }
 
     /// Scenario: an entry contains the bytes of several spans.
-    /// Guarantee: its size is exact.
+    /// Guarantee: the size of the entry is the exact size of the encoded spans with tags and lengths.
     #[test]
     fn entry_size_is_exact() {
         let one = Arc::new(resource(3));

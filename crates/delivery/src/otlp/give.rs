@@ -11,7 +11,7 @@ use crate::otlp::outgoing::Outgoing;
 
 /// Whether several messages are joined into one entry.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Joined {
+pub(crate) enum JoinMode {
     Never,
     ToSize,
 }
@@ -22,7 +22,7 @@ pub(crate) fn give<M: Message>(
     resource: &Arc<Origin>,
     messages: &[M],
     items: fn(&M) -> u64,
-    joined: Joined,
+    joined: JoinMode,
 ) {
     if messages.is_empty() {
         return;
@@ -33,13 +33,13 @@ pub(crate) fn give<M: Message>(
         if !queue.takes() {
             return queue.count_dropped(messages.iter().map(items).sum());
         }
-        if joined == Joined::ToSize {
+        if joined == JoinMode::ToSize {
             queue.entry_bytes()
         } else {
             0
         }
     };
-    let mut entries = Vec::with_capacity(if joined == Joined::Never { messages.len() } else { 1 });
+    let mut entries = Vec::with_capacity(if joined == JoinMode::Never { messages.len() } else { 1 });
     let mut rest = messages;
     while !rest.is_empty() {
         let mut bytes = 0;

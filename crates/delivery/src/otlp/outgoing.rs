@@ -37,10 +37,10 @@ pub(crate) enum DownCause {
 
 /// Answer of a receiver that did not accept a request.
 #[derive(Debug, Clone)]
-pub(crate) struct NotTaken {
+pub(crate) struct Rejection {
     pub(crate) by: Arc<Target>,
     pub(crate) cause: DownCause,
-    /// Delay that the receiver has requested.
+    /// Delay that the receiver has requested; `None` if it has not requested a delay.
     pub(crate) after: Option<Duration>,
 }
 
@@ -48,16 +48,17 @@ pub(crate) struct NotTaken {
 pub(crate) struct Outgoing {
     pub(crate) signal: Signal,
     queue: Mutex<Queue>,
-    /// Notifies the task that an item is due earlier than it knows.
+    /// Notifies the task that an item is due earlier than expected.
     pub(crate) wake: Notify,
     /// Notifies the task that the queue is half full and there is a queue on disk.
     pub(crate) crowded: Notify,
-    /// The queue on disk.
+    /// The queue on disk; `None` if there is no such queue.
     pub(crate) store_handle: Option<Arc<StoreHandle>>,
-    /// Requests that are being sent from memory. They are stored if the daemon exits while they are sent.
+    /// Requests that are being sent from memory. These requests are stored if the daemon exits before they are
+    /// answered.
     sending: Mutex<Vec<Arc<Batch>>>,
-    /// The receiver's answer to gcwatch's own telemetry, for the sending task.
-    not_taken: Mutex<Option<NotTaken>>,
+    /// The receiver's answer to gcwatch's own telemetry, for the sending task; `None` if there is no new answer.
+    not_taken: Mutex<Option<Rejection>>,
     /// Notifies about sent or dropped items and counted attempts, of any signal.
     pub(crate) settled: Arc<Notify>,
     pub(crate) control: watch::Sender<Control>,
@@ -124,7 +125,7 @@ impl Outgoing {
     }
 
     /// Queues items that were in flight elsewhere and not accepted, with the answer of the receiver.
-    pub(crate) fn take_over(&self, entries: Vec<Entry>, not_taken: Option<NotTaken>, now: Instant) {
+    pub(crate) fn take_over(&self, entries: Vec<Entry>, not_taken: Option<Rejection>, now: Instant) {
         let dropped = self.queue().take_over(entries, now);
         if not_taken.is_some() {
             *self.not_taken.lock().unwrap_or_else(PoisonError::into_inner) = not_taken;
@@ -133,8 +134,8 @@ impl Outgoing {
         drop(dropped);
     }
 
-    /// Returns the receiver's answer to gcwatch's own telemetry since the last call.
-    pub(crate) fn not_taken(&self) -> Option<NotTaken> {
+    /// Returns the receiver's answer to gcwatch's own telemetry since the last call, or `None` if there was no answer.
+    pub(crate) fn not_taken(&self) -> Option<Rejection> {
         self.not_taken.lock().unwrap_or_else(PoisonError::into_inner).take()
     }
 
@@ -155,7 +156,8 @@ impl Outgoing {
         }
     }
 
-    /// Writes queued items and items in flight to the disk, after the sending task has ended.
+    /// Writes queued items and items in flight to the disk, after the sending task has ended. Does nothing without a
+    /// queue on disk.
     pub(crate) async fn store_rest(&self) {
         let Some(store_handle) = &self.store_handle else { return };
         let sending = std::mem::take(&mut *self.sending.lock().unwrap_or_else(PoisonError::into_inner));

@@ -10,12 +10,12 @@
 //!   Environment variables that `opentelemetry-otlp` itself reads (headers, compression) have no effect on the
 //!   requests. A reload takes effect with the next request.
 //! * **The same queue.** Items that the receiver does not accept at the first attempt are queued with the other items
-//!   of their signal, and on disk if there is such a queue. No request is retried here.
+//!   of their signal, in memory or on disk. No request is retried here.
 //! * **The same counters.** Items count in the statistics of their signal from their creation. Dropped items are
 //!   counted by reason.
-//! * **No call hangs.** A batch processor blocks its own thread on the export. Its future is polled inside the daemon's
-//!   runtime, each attempt has the receiver's timeout, and a shutdown runs on a blocking thread with a deadline: see
-//!   [`OwnTelemetry::shutdown`]. At most [`MOST_HELD`] items of a signal wait.
+//! * **No call hangs.** A batch processor blocks its own thread on the export. The future of the export is polled
+//!   inside the daemon's runtime, each attempt has the receiver's timeout, and a shutdown runs on a blocking thread
+//!   with a deadline: see [`OwnTelemetry::shutdown`]. At most [`MAX_HELD`] items of a signal wait.
 //! * **No feedback.** Log messages of these exporters have the target `gcwatch::export`, which is never exported.
 //!
 //! Cost: one thread for each provider, and about 0.5 MB of resident memory for one or both (debug build, VmRSS of
@@ -47,13 +47,13 @@ use crate::otlp::batch::{SCHEMA_URL, SCOPE_NAME, SCOPE_VERSION};
 use crate::otlp::outgoing::Outgoing;
 use crate::otlp::own::exporter::FollowingExporter;
 
-/// Maximum number of items of one signal that wait in a batch processor, in addition to those being sent.
-const MOST_HELD: usize = 512;
+/// Maximum number of items of one signal that wait in a batch processor, in addition to the items that are being sent.
+const MAX_HELD: usize = 512;
 
 /// Maximum number of items in one request.
 const BATCH: usize = 256;
 
-/// Time for which an item waits for others.
+/// Time for which an item waits for further items.
 const DELAY: Duration = Duration::from_secs(1);
 
 /// A provider of the SDK that must be shut down.
@@ -80,12 +80,12 @@ pub(crate) fn logs(outgoing: &Arc<Outgoing>, origin: &Arc<Origin>, runtime: Hand
     let resource = sdk_resource(origin);
     let exporter = FollowingExporter::new(Arc::clone(outgoing), Arc::clone(origin), resource.clone(), runtime);
     let config = LogBatchConfig::default()
-        .with_max_queue_size(MOST_HELD)
+        .with_max_queue_size(MAX_HELD)
         .with_max_export_batch_size(BATCH)
         .with_scheduled_delay(DELAY)
         .build();
     let next = BatchLogProcessor::builder(exporter).with_batch_config(config).build();
-    let counted = Counted {
+    let counted = CountingProcessor {
         outgoing: Arc::clone(outgoing),
         scope: scope(),
         next,
@@ -101,12 +101,12 @@ pub(crate) fn spans(outgoing: &Arc<Outgoing>, origin: &Arc<Origin>, runtime: Han
     let resource = sdk_resource(origin);
     let exporter = FollowingExporter::new(Arc::clone(outgoing), Arc::clone(origin), resource.clone(), runtime);
     let config = SpanBatchConfig::default()
-        .with_max_queue_size(MOST_HELD)
+        .with_max_queue_size(MAX_HELD)
         .with_max_export_batch_size(BATCH)
         .with_scheduled_delay(DELAY)
         .build();
     let next = BatchSpanProcessor::builder(exporter).with_batch_config(config).build();
-    let counted = Counted {
+    let counted = CountingProcessor {
         outgoing: Arc::clone(outgoing),
         scope: scope(),
         next,
@@ -125,21 +125,22 @@ pub(crate) fn scope() -> InstrumentationScope {
         .build()
 }
 
-/// Passes items to a batch processor only if it has space, and counts all items in the counters of the signal.
+/// A processor that passes items to a batch processor only if it has space, and counts all items in the counters of the
+/// signal.
 #[derive(Debug)]
-struct Counted<P> {
+struct CountingProcessor<P> {
     outgoing: Arc<Outgoing>,
     scope: InstrumentationScope,
     next: P,
 }
 
-impl<P> Counted<P> {
+impl<P> CountingProcessor<P> {
     fn has_room(&self) -> bool {
-        self.outgoing.queue().hold(Instant::now(), MOST_HELD as u64)
+        self.outgoing.queue().hold(Instant::now(), MAX_HELD as u64)
     }
 }
 
-impl<P: LogProcessor> LogProcessor for Counted<P> {
+impl<P: LogProcessor> LogProcessor for CountingProcessor<P> {
     fn emit(&self, record: &mut SdkLogRecord, _scope: &InstrumentationScope) {
         if self.has_room() {
             // The exporter uses the target as the name of the scope.
@@ -163,7 +164,7 @@ impl<P: LogProcessor> LogProcessor for Counted<P> {
     }
 }
 
-impl<P: SpanProcessor> SpanProcessor for Counted<P> {
+impl<P: SpanProcessor> SpanProcessor for CountingProcessor<P> {
     fn on_start(&self, span: &mut Span, context: &Context) {
         self.next.on_start(span, context);
     }
@@ -188,7 +189,7 @@ impl<P: SpanProcessor> SpanProcessor for Counted<P> {
     }
 }
 
-/// Converts the resource to that of the SDK, without the attributes that the SDK adds.
+/// Converts the resource to the type of the SDK, without the attributes that the SDK adds.
 fn sdk_resource(origin: &Origin) -> Resource {
     let attributes = origin.attributes.iter().filter_map(|attribute| {
         let value = value(attribute.value.as_ref()?)?;

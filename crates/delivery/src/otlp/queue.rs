@@ -13,11 +13,11 @@ use crate::otlp::stats::{LastError, Reason, SignalStats};
 /// signal.
 const UNSUPPORTED_FOR: Duration = Duration::from_secs(60);
 
-/// Time after which that report is believed. The queue then keeps only enough items for a probe.
+/// Time after which the report of an unaccepted signal is believed. The queue then keeps only enough items for a probe.
 const UNSUPPORTED_PATIENCE: Duration = Duration::from_secs(600);
 
 /// Maximum number of queued bytes for a receiver that has never accepted the signal and reports that it does not accept
-/// it. The receiver may be in the middle of a rollout.
+/// the signal. The receiver can be in the middle of a rollout.
 const UNSUPPORTED_BYTES: usize = 4 << 20;
 
 /// Maximum number of queued bytes after [`UNSUPPORTED_PATIENCE`].
@@ -29,7 +29,7 @@ pub(crate) const SPILL_BYTES: usize = 1 << 20;
 /// Minimum of the request size that is learned from a receiver's refusals.
 const SMALLEST_LEARNED: usize = 64 << 10;
 
-/// See [`Queue::entry_bytes`].
+/// Maximum size of messages that are joined into one entry; see [`Queue::entry_bytes`].
 const LARGEST_JOINED: usize = 64 << 10;
 
 /// Time for which an item waits in memory before it is written to the disk, once the receiver does not accept it.
@@ -37,11 +37,11 @@ const SPILL_DELAY: Duration = Duration::from_secs(1);
 
 /// Number of bytes that are sent without waiting for more. Larger requests are not cheaper, and waiting bytes cost
 /// memory.
-const WORTH_SENDING: usize = 256 << 10;
+const EARLY_SEND_BYTES: usize = 256 << 10;
 
 /// The next action of the sender.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Due {
+pub(crate) enum NextAction {
     /// Send a batch now.
     Now,
     /// Send a batch at this time, or earlier if more items arrive.
@@ -54,7 +54,7 @@ pub(crate) enum Due {
 
 /// The outcome of [`Queue::push`].
 #[derive(Debug)]
-pub(crate) struct Pushed {
+pub(crate) struct PushOutcome {
     /// Whether the sender must check the queue again.
     pub(crate) wake: bool,
     /// Whether the queue is crowded; see [`Queue::is_crowded`].
@@ -73,32 +73,33 @@ pub(crate) struct Queue {
     items: u64,
     /// Weight of `entries` in the limit on items.
     weight: usize,
-    /// Time at which the oldest entry arrived, or earlier.
+    /// Time at which the oldest entry arrived, or an earlier time; `None` if the queue is empty.
     waiting_since: Option<Instant>,
     /// Number of entries that were ever added. `entries` are the newest of them.
     entered: u64,
-    /// Number of the first entry that may wait for more. Earlier entries are sent at once.
+    /// Number of the first entry that can wait for more entries. Earlier entries are sent at once.
     flush_to: u64,
-    /// Number of the oldest entry that is being sent.
+    /// Number of the oldest entry that is being sent; `None` if no entry is being sent.
     sending_from: Option<u64>,
     closing: bool,
-    /// Time since which the receiver reports that it does not accept the signal.
+    /// Time since which the receiver reports that it does not accept the signal; `None` if it does not report this.
     unsupported_since: Option<Instant>,
-    /// Time until which only the sender probes the receiver.
+    /// Time before which own telemetry is not sent, because only the sender probes the receiver; `None` if the receiver
+    /// accepts the signal.
     unsupported_until: Option<Instant>,
     /// Whether the receiver has ever accepted the signal.
     was_accepted: bool,
-    /// Maximum request size of the receiver, learned from its refusals.
+    /// Maximum request size of the receiver, learned from its refusals; `None` if unknown.
     learned_bytes: Option<usize>,
-    /// Number of items held by the SDK's batch processors (see [`crate::otlp::own`]). They are counted but not queued
-    /// here.
+    /// Number of items held by the SDK's batch processors (see [`crate::otlp::own`]). These items are counted but not
+    /// queued here.
     held: u64,
     stats: SignalStats,
 }
 
 impl Queue {
-    /// Sets the limits, and whether the signal is exported. Facts learned about the receiver are kept only if it is the
-    /// same. Returns the dropped entries.
+    /// Sets the limits, and whether the signal is exported. Facts learned about the receiver are kept only if the
+    /// receiver stays the same. Returns the dropped entries.
     pub(crate) fn configure(&mut self, limits: Limits, configured: bool, same_receiver: bool) -> Vec<Entry> {
         self.limits = limits;
         self.stats.configured = configured;
@@ -125,8 +126,8 @@ impl Queue {
         self.takes() && self.unsupported_until.is_none_or(|until| until <= now)
     }
 
-    /// Returns the size up to which messages are joined into one entry. It is small enough that a batch can always be
-    /// halved.
+    /// Returns the size up to which messages are joined into one entry. The size is small enough that a batch can
+    /// always be halved.
     pub(crate) fn entry_bytes(&self) -> usize {
         LARGEST_JOINED.min(self.batch_bytes() / 4)
     }
@@ -165,7 +166,8 @@ impl Queue {
         self.closing = true;
     }
 
-    /// Drops all queued items and all items in flight.
+    /// Drops all queued items, all items in flight, and all items held by the SDK. Returns the queued entries, which
+    /// the caller frees.
     pub(crate) fn abandon(&mut self) -> Vec<Entry> {
         let in_flight = self.stats.in_flight;
         self.gave_up(in_flight, Reason::Shutdown);
@@ -185,10 +187,10 @@ impl Queue {
     }
 
     /// Queues `new`. If there is not enough space, the oldest entries are dropped.
-    pub(crate) fn push(&mut self, now: Instant, new: Vec<Entry>) -> Pushed {
+    pub(crate) fn push(&mut self, now: Instant, new: Vec<Entry>) -> PushOutcome {
         if !self.takes() {
             self.count_dropped(new.iter().map(Entry::items).sum());
-            return Pushed {
+            return PushOutcome {
                 wake: false,
                 crowded: false,
                 dropped: new,
@@ -210,8 +212,8 @@ impl Queue {
         if !self.entries.is_empty() {
             self.waiting_since.get_or_insert(now);
         }
-        Pushed {
-            wake: due != Due::Now && due != self.due(now),
+        PushOutcome {
+            wake: due != NextAction::Now && due != self.due(now),
             crowded: self.is_crowded(),
             dropped,
         }
@@ -242,7 +244,7 @@ impl Queue {
         self.make_room(Some(now))
     }
 
-    /// Takes the oldest entries that fit in one request. They count as in flight until they are settled.
+    /// Takes the oldest entries that fit in one request. The entries count as in flight until they are settled.
     pub(crate) fn take(&mut self) -> Vec<Entry> {
         self.sending_from = (!self.entries.is_empty()).then(|| self.oldest());
         self.take_most(self.batch_bytes(), self.limits.batch_items)
@@ -286,8 +288,8 @@ impl Queue {
         taken
     }
 
-    /// Returns the entries taken last to the front of the queue. Returns the entries that do not fit, which the caller
-    /// frees.
+    /// Inserts the entries that were taken last at the front of the queue again. Returns the entries that do not fit,
+    /// which the caller frees.
     #[must_use]
     pub(crate) fn put_back(&mut self, entries: Vec<Entry>, now: Instant) -> Vec<Entry> {
         let items = entries.iter().map(Entry::items).sum::<u64>().min(self.stats.in_flight);
@@ -305,6 +307,7 @@ impl Queue {
     }
 
     /// Drops the oldest entries until the rest fits. The limit is lower for a signal that the receiver does not accept.
+    /// If `now` is `None`, [`UNSUPPORTED_PATIENCE`] counts as not yet passed.
     fn make_room(&mut self, now: Option<Instant>) -> Vec<Entry> {
         let mut most = self.limits.queue_bytes;
         let mut reason = Reason::QueueFull;
@@ -334,17 +337,21 @@ impl Queue {
         std::mem::take(&mut self.entries).into()
     }
 
-    /// Returns when the next batch must be sent.
-    pub(crate) fn due(&self, now: Instant) -> Due {
+    /// Returns the time at which the next batch must be sent.
+    pub(crate) fn due(&self, now: Instant) -> NextAction {
         let Some(since) = self.waiting_since.filter(|_| !self.entries.is_empty()) else {
-            return if self.closing { Due::Done } else { Due::Never };
+            return if self.closing {
+                NextAction::Done
+            } else {
+                NextAction::Never
+            };
         };
         let at = since + self.limits.batch_delay;
-        let full = self.weight >= self.limits.batch_items || self.bytes >= self.batch_bytes().min(WORTH_SENDING);
+        let full = self.weight >= self.limits.batch_items || self.bytes >= self.batch_bytes().min(EARLY_SEND_BYTES);
         if full || self.closing || self.is_flushing() || at <= now {
-            Due::Now
+            NextAction::Now
         } else {
-            Due::At(at)
+            NextAction::At(at)
         }
     }
 
@@ -354,16 +361,16 @@ impl Queue {
         self.weight > self.limits.queue_items / 2 || self.bytes > self.limits.queue_bytes / 2
     }
 
-    /// Returns when queued entries must be written to the disk while the receiver does not accept them.
-    pub(crate) fn spill_due(&self, now: Instant) -> Due {
+    /// Returns the time at which queued entries must be written to the disk while the receiver does not accept them.
+    pub(crate) fn spill_due(&self, now: Instant) -> NextAction {
         let Some(since) = self.waiting_since.filter(|_| !self.entries.is_empty()) else {
-            return Due::Never;
+            return NextAction::Never;
         };
         let much = self.bytes >= self.batch_bytes().min(SPILL_BYTES) || self.is_crowded();
         if much || self.closing || self.is_flushing() || since + SPILL_DELAY <= now {
-            Due::Now
+            NextAction::Now
         } else {
-            Due::At(since + SPILL_DELAY)
+            NextAction::At(since + SPILL_DELAY)
         }
     }
 
@@ -372,7 +379,7 @@ impl Queue {
         self.oldest() < self.flush_to
     }
 
-    /// Makes all queued entries due at once. Returns a mark for [`is_settled`](Self::is_settled).
+    /// Marks all queued entries as due at once. Returns a mark for [`is_settled`](Self::is_settled).
     pub(crate) fn mark_flush(&mut self) -> u64 {
         self.flush_to = self.entered;
         self.entered
@@ -433,8 +440,8 @@ impl Queue {
         self.stats.stored
     }
 
-    /// Counts an item for a batch processor of the SDK. Returns `false` if there is no space or no receiver, so that
-    /// the item must be dropped.
+    /// Counts an item for a batch processor of the SDK. Returns `false` if the item must be dropped, because there is
+    /// no space or no receiver, or because the receiver does not accept the signal.
     #[must_use]
     pub(crate) fn hold(&mut self, now: Instant, most: u64) -> bool {
         if !self.takes_own(now) {
@@ -479,7 +486,7 @@ impl Queue {
         self.stats.dropped.add(reason, items);
     }
 
-    /// Returns the counters that do not affect the queue.
+    /// Returns the counters. The caller may change only counters that do not affect the queue.
     pub(crate) fn stats_mut(&mut self) -> &mut SignalStats {
         &mut self.stats
     }

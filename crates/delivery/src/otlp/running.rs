@@ -7,7 +7,7 @@ use tokio::task::{JoinHandle, spawn_blocking};
 use tokio::time::{Instant, timeout, timeout_at};
 
 use crate::otlp::Exporter;
-use crate::otlp::stats::Lost;
+use crate::otlp::stats::LostItems;
 
 /// Maximum time for the SDK's threads to end once their receivers are removed.
 const END_OF_THREADS: Duration = Duration::from_millis(500);
@@ -16,21 +16,21 @@ const END_OF_THREADS: Duration = Duration::from_millis(500);
 /// are dropped.
 #[derive(Debug)]
 #[must_use = "queued items are lost without a shutdown"]
-pub struct Running {
+pub struct RunningExport {
     pub(super) exporter: Exporter,
     pub(super) tasks: Vec<JoinHandle<()>>,
 }
 
-impl Running {
+impl RunningExport {
     /// Returns whether a sending task has ended without a shutdown because it panicked.
     pub fn has_failed(&self) -> bool {
         self.tasks.iter().any(JoinHandle::is_finished)
     }
 
     /// Stops accepting items, sends queued items for at most `within`, and returns the lost items. A batch without an
-    /// answer in time counts as lost, although the receiver may have it. With a queue on disk, queued and unanswered
-    /// items are stored instead, in the last quarter of the time.
-    pub async fn shutdown(mut self, within: Duration) -> Lost {
+    /// answer in time counts as lost, although the receiver can have accepted it. With a queue on disk, queued and
+    /// unanswered items are stored instead, in the last quarter of the time.
+    pub async fn shutdown(mut self, within: Duration) -> LostItems {
         let begin = Instant::now();
         let end = begin + within;
         let has_disk = self.exporter.signals.traces.store_handle.is_some();
@@ -85,7 +85,7 @@ impl Running {
             .unwrap_or_else(PoisonError::into_inner)
             .clear();
         let [spans, points, records, profiles] = lost;
-        Lost {
+        LostItems {
             spans,
             points,
             records,
@@ -94,8 +94,8 @@ impl Running {
     }
 }
 
-impl Drop for Running {
-    /// Stops exports of the SDK before the runtime ends, because they cannot be polled without it.
+impl Drop for RunningExport {
+    /// Stops exports of the SDK before the runtime ends, because they cannot be polled without the runtime.
     fn drop(&mut self) {
         for outgoing in self.exporter.signals.each() {
             outgoing.control.send_modify(|control| control.target = None);

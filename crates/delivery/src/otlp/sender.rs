@@ -1,5 +1,5 @@
-//! The sending task of one signal: takes batches from the queue, sends and retries them. With a queue on disk, it keeps
-//! batches there while the receiver does not accept them.
+//! The sending task of one signal: takes batches from the queue, sends and retries them. With a queue on disk, the task
+//! keeps batches on the disk while the receiver does not accept them.
 
 use std::pin::pin;
 use std::sync::Arc;
@@ -12,9 +12,9 @@ use tokio::time::{Instant, MissedTickBehavior, interval, interval_at, sleep_unti
 use crate::otlp::answer::RetryCause;
 use crate::otlp::answer_counts::{AfterAnswer, AnswerCounts};
 use crate::otlp::batch::Batch;
-use crate::otlp::outgoing::{Control, DownCause, NotTaken, Outgoing};
-use crate::otlp::queue::Due;
-use crate::otlp::refused_queue::{Refused, RefusedQueue};
+use crate::otlp::outgoing::{Control, DownCause, Outgoing, Rejection};
+use crate::otlp::queue::NextAction;
+use crate::otlp::refused_queue::{RefusedQueue, RejectedRequest};
 use crate::otlp::stats::Reason;
 use crate::otlp::target::Target;
 use crate::transport::retry;
@@ -23,7 +23,7 @@ use crate::transport::retry;
 const CLOSING_CAP: Duration = Duration::from_secs(1);
 
 /// Interval between heartbeats of the task.
-const BEAT_EVERY: Duration = Duration::from_secs(1);
+const HEARTBEAT_INTERVAL: Duration = Duration::from_secs(1);
 
 /// Delays after a refused connection, or after an answer that the receiver is unavailable. A recovered receiver is
 /// detected within 2 s.
@@ -35,14 +35,14 @@ const PROBES: Backoff = Backoff::new(Duration::from_secs(1), Duration::from_secs
 /// Time after which an answer is late and waiting items are written to the disk.
 const LATE_AFTER: Duration = Duration::from_secs(1);
 /// Interval between checks of the waiting items until the answer arrives.
-const LATE_EVERY: Duration = Duration::from_millis(500);
+const LATE_CHECK_INTERVAL: Duration = Duration::from_millis(500);
 
 /// Delay before an unreadable disk is read again.
 const READ_AGAIN: Duration = Duration::from_secs(10);
 
 /// State in which only small requests are sent, with its reason.
 #[derive(Debug, Clone, PartialEq, Eq)]
-struct Down {
+struct ReceiverOutage {
     cause: DownCause,
     backoff: Backoff,
     /// Time at which the next small request is sent.
@@ -52,7 +52,7 @@ struct Down {
 /// Like [`run`], but also sends heartbeats for as long as the task runs.
 pub(crate) async fn run_beating(outgoing: Arc<Outgoing>) {
     let mut sending = pin!(run(Arc::clone(&outgoing)));
-    let mut beats = interval(BEAT_EVERY);
+    let mut beats = interval(HEARTBEAT_INTERVAL);
     beats.set_missed_tick_behavior(MissedTickBehavior::Delay);
     loop {
         tokio::select! {
@@ -91,21 +91,21 @@ pub(crate) async fn run(outgoing: Arc<Outgoing>) {
         let closing = sender.control.borrow().closing;
         let due = sender.outgoing.queue().due(Instant::now());
         match due {
-            Due::Now => {
+            NextAction::Now => {
                 sender.send_batch().await;
                 // New items never wait for more than one stored request.
                 if sender.down.is_none() && !closing {
                     sender.send_stored().await;
                 }
             }
-            Due::Done => return sender.give_up_refused(),
-            Due::At(_) | Due::Never => {
+            NextAction::Done => return sender.give_up_refused(),
+            NextAction::At(_) | NextAction::Never => {
                 if !closing && sender.send_stored().await {
                     continue;
                 }
                 let until = match (due, sender.read_again) {
-                    (Due::At(at), Some(again)) => Some(at.min(again)),
-                    (Due::At(at), None) => Some(at),
+                    (NextAction::At(at), Some(again)) => Some(at.min(again)),
+                    (NextAction::At(at), None) => Some(at),
                     (_, again) => again,
                 };
                 tokio::select! {
@@ -128,15 +128,17 @@ struct Sender {
     outgoing: Arc<Outgoing>,
     control: watch::Receiver<Control>,
     counts: AnswerCounts,
-    /// Receiver of the last attempt.
+    /// Receiver of the last attempt; `None` if the signal was not exported.
     target: Option<Arc<Target>>,
-    /// Time before which the receiver has requested no attempt.
+    /// Time before which the receiver has requested no attempt; `None` if it has not requested this.
     not_before: Option<Instant>,
-    /// State of an unavailable receiver; `None` if the last request was accepted. Its batch is kept elsewhere.
-    down: Option<Down>,
-    /// Size of the smallest request that the receiver has rejected as too much work since it accepted one of that size.
+    /// State of an unavailable receiver; `None` if the last request was accepted. The unaccepted batch is on disk or in
+    /// the queue.
+    down: Option<ReceiverOutage>,
+    /// Size of the smallest request that the receiver has answered with "exhausted"; `None` if the receiver has
+    /// accepted a request of this size since.
     exhausted: Option<usize>,
-    /// Time at which an unreadable disk is read again.
+    /// Time at which an unreadable disk is read again; `None` if the disk can be read.
     read_again: Option<Instant>,
     /// Refused requests, if they are kept.
     refused_queue: RefusedQueue,
@@ -159,8 +161,8 @@ impl Sender {
             match verdict {
                 // `deliver` retries by itself.
                 AfterAnswer::Settled | AfterAnswer::Retry(..) => {}
-                // The attempt is complete, so only this function holds the batch. If that were not so, its items would
-                // be counted as dropped.
+                // The attempt is complete, so only this function holds the batch. If the batch were shared, its items
+                // would be counted as dropped.
                 AfterAnswer::Halve | AfterAnswer::Exhausted => match Arc::try_unwrap(batch).map(Batch::halve) {
                     Ok(Ok((first, second))) => rest.extend([Arc::new(second), Arc::new(first)]),
                     // The receiver is overloaded: retry later, until the deadline.
@@ -191,9 +193,9 @@ impl Sender {
         self.outgoing.queue().stats().requests.accepted
     }
 
-    /// Keeps a refused request that was sent `tries` times again.
+    /// Keeps a refused request that was sent again `tries` times.
     fn shelve(&mut self, batch: Arc<Batch>, tries: u32) {
-        let given_up = self.refused_queue.put(Refused { batch, tries }, Instant::now());
+        let given_up = self.refused_queue.put(RejectedRequest { batch, tries }, Instant::now());
         if given_up > 0 {
             self.give_up(given_up, Reason::Refused);
         }
@@ -202,7 +204,7 @@ impl Sender {
     /// Sends the oldest refused request again, because other requests are accepted now.
     async fn send_refused(&mut self) {
         let Some(target) = self.target.clone() else { return };
-        let Some(Refused { batch, tries }) = self.refused_queue.take(Instant::now()) else {
+        let Some(RejectedRequest { batch, tries }) = self.refused_queue.take(Instant::now()) else {
             return;
         };
         self.outgoing.queue().stats_mut().retries += 1;
@@ -232,8 +234,8 @@ impl Sender {
         }
     }
 
-    /// Reads the current receiver. Returns whether it has changed, in which case pauses requested by the previous one
-    /// are void.
+    /// Reads the current receiver. Returns whether it has changed, in which case pauses requested by the previous
+    /// receiver are void.
     fn follow_control(&mut self) -> bool {
         let target = self.control.borrow_and_update().target.clone();
         let changed = target.as_ref().map(Arc::as_ptr) != self.target.as_ref().map(Arc::as_ptr);
@@ -251,7 +253,8 @@ impl Sender {
         self.outgoing.queue().gave_up(items, reason);
     }
 
-    /// Sends a batch until it is accepted, refused, expired or stored.
+    /// Sends a batch until it is accepted, refused, expired or stored. Returns another verdict than
+    /// [`AfterAnswer::Settled`] if the caller must handle the batch.
     async fn deliver(&mut self, batch: &Arc<Batch>, deadline: Instant) -> AfterAnswer {
         let mut backoff: Option<(RetryCause, Backoff)> = None;
         let mut first = true;
@@ -261,7 +264,7 @@ impl Sender {
                 self.give_up(batch.items(), Reason::Disabled);
                 return AfterAnswer::Settled;
             };
-            // The receiver may have requested a pause, for this batch or for the previous one.
+            // The receiver can have requested a pause, for this batch or for the previous batch.
             if let Some(at) = self.not_before {
                 if self.wait(at.min(deadline), true).await {
                     continue;
@@ -310,15 +313,15 @@ impl Sender {
         }
     }
 
-    /// Sends one request and returns what its answer means. New items are written to the disk if the queue is crowded
-    /// or if the answer is late: a receiver that accepts requests but does not answer counts as available until the
-    /// request times out.
+    /// Sends one request and returns the next step after its answer. New items are written to the disk if the queue is
+    /// crowded or if the answer is late: a receiver that accepts requests but does not answer counts as available until
+    /// the request times out.
     async fn attempt(&mut self, target: &Arc<Target>, batch: &Arc<Batch>) -> AfterAnswer {
         let (items, len) = (batch.items(), batch.len());
         let answer = {
             let outgoing = Arc::clone(&self.outgoing);
             let mut sending = pin!(target.send(batch));
-            let mut late = interval_at(Instant::now() + LATE_AFTER, LATE_EVERY);
+            let mut late = interval_at(Instant::now() + LATE_AFTER, LATE_CHECK_INTERVAL);
             late.set_missed_tick_behavior(MissedTickBehavior::Delay);
             loop {
                 tokio::select! {
@@ -344,7 +347,7 @@ impl Sender {
                 let again = self.exhausted.is_some();
                 self.exhausted = Some(self.exhausted.map_or(len, |smallest| smallest.min(len)));
                 if !again {
-                    // The receiver may only be overloaded: retry the same request later.
+                    // The receiver can be merely overloaded: retry the same request later.
                     return AfterAnswer::Retry(RetryCause::Unavailable, None);
                 }
                 // The request is too large, or the receiver is still overloaded: send halves later.
@@ -418,7 +421,7 @@ impl Sender {
         self.counts.log_drops(Instant::now());
     }
 
-    /// Sends the oldest stored request. Returns `false` if there is none, or if it cannot be read now.
+    /// Sends the oldest stored request. Returns `false` if no request is stored, or if it cannot be read now.
     async fn send_stored(&mut self) -> bool {
         let (Some(store_handle), Some(target)) = (self.outgoing.store_handle.clone(), self.target.clone()) else {
             return false;
@@ -509,7 +512,7 @@ impl Sender {
     }
 
     /// Handles gcwatch's own telemetry that the receiver did not accept and that is queued now.
-    fn heed(&mut self, not_taken: &NotTaken) {
+    fn heed(&mut self, not_taken: &Rejection) {
         if self.down.is_some()
             || self
                 .target
@@ -525,7 +528,8 @@ impl Sender {
         }
     }
 
-    /// Sends only small requests until one is accepted.
+    /// Starts the state in which only small requests are sent until one is accepted. `after` is the delay that the
+    /// receiver has requested.
     fn go_down(&mut self, cause: DownCause, after: Option<Duration>) {
         let known = self.down.take().filter(|down| down.cause == cause);
         let mut backoff = known.map_or_else(|| backoff_while(cause), |down| down.backoff);
@@ -537,17 +541,17 @@ impl Sender {
         let delay = backoff.next(chance);
         let retry_at = Instant::now() + after.unwrap_or(delay);
         let retry_at = self.not_before.take().map_or(retry_at, |at| at.max(retry_at));
-        self.down = Some(Down {
+        self.down = Some(ReceiverOutage {
             cause,
             backoff,
             retry_at,
         });
     }
 
-    /// Waits while the receiver does not accept requests: writes new items to the disk, and probes the receiver when it
-    /// is time. Returns `true` if the signal is closed and no work is left.
+    /// Waits while the receiver does not accept requests: writes new items to the disk, and probes the receiver when a
+    /// probe is due. Returns `true` if the signal is closed and no work is left.
     async fn wait_down(&mut self) -> bool {
-        let Some(Down { cause, retry_at, .. }) = self.down.clone() else {
+        let Some(ReceiverOutage { cause, retry_at, .. }) = self.down.clone() else {
             return false;
         };
         let now = Instant::now();
@@ -563,8 +567,8 @@ impl Sender {
         let usable_at = store_handle.and_then(|store_handle| store_handle.usable_at(now));
         let usable_at = usable_at.filter(|_| !foreign);
         let spill_at = match (usable_at, self.outgoing.queue().spill_due(now)) {
-            (Some(usable), Due::Now) => Some(usable.max(now)),
-            (Some(usable), Due::At(at)) => Some(usable.max(at)),
+            (Some(usable), NextAction::Now) => Some(usable.max(now)),
+            (Some(usable), NextAction::At(at)) => Some(usable.max(at)),
             _ => None,
         };
         if spill_at.is_some_and(|at| at <= now) {
@@ -574,7 +578,7 @@ impl Sender {
         if closing {
             // Items in memory cannot be written: send them while there is time.
             self.down = None;
-            return self.outgoing.queue().due(now) == Due::Done;
+            return self.outgoing.queue().due(now) == NextAction::Done;
         }
         if retry_at <= now {
             self.probe().await;
@@ -667,16 +671,16 @@ async fn store_crowd(outgoing: &Outgoing) {
     }
 }
 
-/// Writes items to the disk whose time in memory has expired while the receiver does not accept them.
+/// Writes to the disk the items whose time in memory has expired, while the receiver does not accept them.
 async fn store_due(outgoing: &Outgoing, now: Instant) {
-    while outgoing.queue().spill_due(now) == Due::Now {
+    while outgoing.queue().spill_due(now) == NextAction::Now {
         if !store_oldest(outgoing).await {
             return;
         }
     }
 }
 
-/// Writes the oldest queued items to the disk. Returns `false` if this is not possible and they stay queued.
+/// Writes the oldest queued items to the disk. Returns `false` if no items were written; queued items then stay queued.
 async fn store_oldest(outgoing: &Outgoing) -> bool {
     let Some(store_handle) = &outgoing.store_handle else {
         return false;

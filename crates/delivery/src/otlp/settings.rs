@@ -8,16 +8,16 @@ pub use crate::transport::receiver::{Compression, Protocol, Receiver};
 /// Limits of queues and requests.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Limits {
-    /// Maximum number of spans, log records, or (for metrics) per-process sets of points in the queue of a signal. If
-    /// the queue is full, the oldest items are dropped.
+    /// Maximum number of spans, log records, profiles, or (for metrics) per-process sets of points in the queue of a
+    /// signal. If the queue is full, the oldest items are dropped.
     pub queue_items: usize,
-    /// Maximum number of their encoded bytes per signal.
+    /// Maximum number of encoded bytes in the queue of a signal.
     pub queue_bytes: usize,
     /// Maximum number of spans, log records or per-process sets of points in one request.
     pub batch_items: usize,
     /// Maximum number of encoded bytes in one request before compression (receivers refuse more than 4 MiB by default).
     pub batch_bytes: usize,
-    /// Time for which an item waits for others while less than 256 KiB are queued.
+    /// Time for which an item waits for further items while less than 256 KiB are queued.
     pub batch_delay: Duration,
     /// Time for which a batch is retried before it is dropped, if there is no queue on disk.
     pub retry_for: Duration,
@@ -39,9 +39,9 @@ impl Default for Limits {
 /// The queue on disk for data that receivers have not accepted.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct DiskQueue {
-    /// Path of the queue, created if it does not exist. No other process may use it at the same time.
+    /// Path of the queue, created if it does not exist. No other process may use the directory at the same time.
     pub directory: PathBuf,
-    /// Maximum number of compressed bytes of all signals. The oldest items are dropped for new ones.
+    /// Maximum number of compressed bytes of all signals. The oldest items are dropped to free space for new items.
     pub max_bytes: u64,
     /// Maximum age of stored items. Older items are dropped.
     pub max_age: Duration,

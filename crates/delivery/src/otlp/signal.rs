@@ -28,7 +28,7 @@ impl Signal {
         }
     }
 
-    /// Returns the name of the items: `spans`, `data points`, `log records`.
+    /// Returns the name of the items: `spans`, `data points`, `log records` or `profiles`.
     pub fn items(self) -> &'static str {
         match self {
             Self::Traces => "spans",

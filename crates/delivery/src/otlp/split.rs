@@ -80,7 +80,7 @@ impl Request {
 }
 
 /// Returns two requests with half of the messages each, and their numbers of items; `None` if there is only one
-/// message. `items` is the number of items in the whole request.
+/// message, or if the request cannot be decoded. `items` is the number of items in the whole request.
 pub(crate) fn halves(request: &[u8], items: u64) -> Option<[(Vec<u8>, u64); 2]> {
     let whole = Request::decode(request).ok()?;
     let messages = whole.messages();

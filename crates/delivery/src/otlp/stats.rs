@@ -29,7 +29,7 @@ pub enum Reason {
 
 /// Numbers of dropped items, by reason.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct Dropped {
+pub struct DroppedItems {
     /// See [`Reason::QueueFull`].
     pub queue_full: u64,
     /// See [`Reason::Expired`].
@@ -50,7 +50,7 @@ pub struct Dropped {
     pub damaged: u64,
 }
 
-impl Dropped {
+impl DroppedItems {
     /// Returns the numbers with the names of the reasons in attributes and labels.
     pub fn by_reason(&self) -> [(&'static str, u64); 9] {
         [
@@ -140,8 +140,8 @@ pub struct LastError {
 pub struct SignalStats {
     /// Whether a receiver is configured.
     pub configured: bool,
-    /// Number of items passed to the exporter while a receiver was configured, including those that were on disk at the
-    /// start.
+    /// Number of items passed to the exporter while a receiver was configured, including the items that were on disk at
+    /// the start.
     pub given: u64,
     /// Number of items queued in memory.
     pub queued: u64,
@@ -155,19 +155,20 @@ pub struct SignalStats {
     pub stored_bytes: u64,
     /// Number of items that a receiver accepted.
     pub exported: u64,
-    /// Number of items that a receiver rejected while it accepted others of the same request (OTLP's partial success).
+    /// Number of items that a receiver rejected while it accepted other items of the same request (OTLP's partial
+    /// success).
     pub rejected: u64,
     /// Numbers of items dropped before delivery.
-    pub dropped: Dropped,
+    pub dropped: DroppedItems,
     /// Number of requests that were retries.
     pub retries: u64,
     /// Numbers of requests, by outcome.
     pub requests: Requests,
     /// Number of encoded bytes in accepted requests, before compression.
     pub exported_bytes: u64,
-    /// Whether the receiver does not accept this signal. One small request per minute probes it.
+    /// Whether the receiver does not accept this signal. Small requests probe the receiver, finally one per minute.
     pub unsupported: bool,
-    /// The last error. It is kept after a recovery.
+    /// The last error, which is kept after a recovery; `None` if there was no error.
     pub last_error: Option<LastError>,
 }
 
@@ -186,7 +187,7 @@ pub struct Stats {
 
 impl Stats {
     /// Returns the counters of one signal.
-    pub fn of(&self, signal: Signal) -> &SignalStats {
+    pub fn get(&self, signal: Signal) -> &SignalStats {
         match signal {
             Signal::Traces => &self.traces,
             Signal::Metrics => &self.metrics,
@@ -198,7 +199,7 @@ impl Stats {
 
 /// Numbers of items that were lost because of a shutdown, or during it.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct Lost {
+pub struct LostItems {
     /// Number of lost spans.
     pub spans: u64,
     /// Number of lost data points of metrics.
@@ -208,7 +209,7 @@ pub struct Lost {
     pub profiles: u64,
 }
 
-impl Lost {
+impl LostItems {
     /// Returns whether no item was lost.
     pub fn is_nothing(&self) -> bool {
         *self == Self::default()

@@ -16,19 +16,19 @@ use crate::otlp::batch::Batch;
 use crate::otlp::settings::DiskQueue;
 use crate::otlp::signal::Signal;
 use crate::otlp::stats::Reason;
-use crate::store::{Bounds, LOGS, Store, Stored};
+use crate::store::{Bounds, LOGS, Store, StoredRequest};
 
 /// Timeout of a call.
-const WITHIN: Duration = Duration::from_secs(5);
+const CALL_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// Time for which a failed disk is not used.
-const REST: Duration = Duration::from_secs(5);
+const DISK_RETRY_DELAY: Duration = Duration::from_secs(5);
 
 /// Time without failures after which the disk counts as working.
-const CALM: Duration = Duration::from_secs(60);
+const DISK_RECOVERY_PERIOD: Duration = Duration::from_secs(60);
 
 /// Maximum wait at the start until the queue is open. Reading the headers of 3 GiB from a slow disk takes a minute.
-const OPENED_WITHIN: Duration = Duration::from_secs(2);
+const OPEN_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// State left behind by calls.
 #[derive(Debug, Default)]
@@ -39,10 +39,10 @@ struct Status {
     drops: [Vec<(Reason, u64)>; LOGS],
     /// Time of the last failure, unless data was written since; `None` if the disk works.
     failed: Option<Instant>,
-    /// Time of the last failure, until the recovery was logged. A full disk accepts small requests and can always be
-    /// read.
+    /// Time of the last failure, until the recovery was logged; `None` afterwards. A full disk accepts small requests
+    /// and can always be read.
     reported: Option<Instant>,
-    /// New limits for the next call.
+    /// New limits for the next call; `None` if they have not changed.
     bounds: Option<Bounds>,
 }
 
@@ -60,9 +60,9 @@ pub(crate) struct StoreHandle {
 
 /// Items of each signal in an opened queue.
 #[derive(Debug)]
-pub(crate) enum Found {
+pub(crate) enum StoredItems {
     Now([u64; LOGS]),
-    /// The opening takes longer.
+    /// The opening takes longer; the items follow when the queue is open.
     Later(oneshot::Receiver<[u64; LOGS]>),
 }
 
@@ -99,7 +99,7 @@ fn place(signal: Signal) -> usize {
 impl StoreHandle {
     /// Opens the queue. If the opening fails, the queue does not work. If it takes long, the queue works once it is
     /// open.
-    pub(crate) fn open(settings: &DiskQueue, now: Instant) -> (Arc<Self>, Vec<Note>, Found) {
+    pub(crate) fn open(settings: &DiskQueue, now: Instant) -> (Arc<Self>, Vec<Note>, StoredItems) {
         let store_handle = Arc::new(Self {
             store: Mutex::new(None),
             status: Mutex::new(Status {
@@ -125,24 +125,24 @@ impl StoreHandle {
         };
         let thread = thread::Builder::new().name("queue".to_owned()).spawn(opens);
         let failed = |error| store_handle.opened(&path, Err(error));
-        let now = match thread.map(|_| is_opened.recv_timeout(OPENED_WITHIN)) {
+        let now = match thread.map(|_| is_opened.recv_timeout(OPEN_TIMEOUT)) {
             Ok(Ok(found)) => Some(found),
             Ok(Err(RecvTimeoutError::Timeout)) => None,
             Ok(Err(RecvTimeoutError::Disconnected)) => Some(failed(io::Error::other("the thread panicked"))),
             Err(error) => Some(failed(error)),
         };
         match now {
-            Some((items, notes)) => (store_handle, notes, Found::Now(items)),
+            Some((items, notes)) => (store_handle, notes, StoredItems::Now(items)),
             None => {
                 let text = format!(
                     "opening the queue in {path} takes more than {} s; until it is open, unaccepted data waits \
                      in memory only",
-                    OPENED_WITHIN.as_secs()
+                    OPEN_TIMEOUT.as_secs()
                 );
                 (
                     store_handle,
                     vec![Note { is_warning: true, text }],
-                    Found::Later(is_later),
+                    StoredItems::Later(is_later),
                 )
             }
         }
@@ -181,8 +181,9 @@ impl StoreHandle {
         (items, notes)
     }
 
-    /// Returns the time that is used for ages. If the wall clock is set (by years, on a host that starts without a
-    /// battery), it must not make all queued data count as too old.
+    /// Returns the time from which ages are computed: the wall clock at the opening, plus the time that has passed on
+    /// the steady clock. A change of the wall clock (by years, on a host that starts without a battery) must not make
+    /// all queued data count as too old.
     fn now_unix_ns(&self) -> u64 {
         let (opened, unix_ns) = self.opened;
         let passed = Instant::now().saturating_duration_since(opened).as_nanos();
@@ -193,19 +194,20 @@ impl StoreHandle {
         self.status.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Returns whether the queue works, if known.
+    /// Returns whether the queue is open and works. A queue works if a write has succeeded since its last failure, or
+    /// if the last failure is at least [`DISK_RECOVERY_PERIOD`] ago.
     pub(crate) fn works(&self) -> bool {
         let failed = self.status().failed;
         let is_open = self.store.try_lock().map_or(true, |store| store.is_some());
-        is_open && failed.is_none_or(|failed| failed.elapsed() >= CALM)
+        is_open && failed.is_none_or(|failed| failed.elapsed() >= DISK_RECOVERY_PERIOD)
     }
 
-    /// Returns when the queue can be used; `None` if it is not open.
+    /// Returns the time at which the queue can be used, or `None` if it is not open.
     pub(crate) fn usable_at(&self, now: Instant) -> Option<Instant> {
         let failed = self.status().failed;
         // If a call holds the lock, the queue is open.
         let is_open = self.store.try_lock().map_or(true, |store| store.is_some());
-        is_open.then(|| failed.map_or(now, |failed| failed + REST))
+        is_open.then(|| failed.map_or(now, |failed| failed + DISK_RETRY_DELAY))
     }
 
     /// Returns the number of bytes of one signal.
@@ -228,20 +230,21 @@ impl StoreHandle {
         self.noted(stored, true).is_some()
     }
 
-    /// Returns the oldest request of a signal.
-    pub(crate) async fn oldest(self: &Arc<Self>, signal: Signal) -> Option<Stored> {
+    /// Returns the oldest request of a signal, or `None` if there is no request or it cannot be read.
+    pub(crate) async fn oldest(self: &Arc<Self>, signal: Signal) -> Option<StoredRequest> {
         let now_unix_ns = self.now_unix_ns();
         let oldest = self.call(move |store| store.oldest(place(signal), now_unix_ns)).await;
         self.noted(oldest, false).flatten()
     }
 
-    /// Removes the oldest request of a signal, which has this number. Returns `false` if it has been dropped.
+    /// Removes the oldest request of a signal, which has this number. Returns `false` if the request has been dropped,
+    /// and `true` if the call fails.
     pub(crate) async fn remove(self: &Arc<Self>, signal: Signal, number: u64) -> bool {
         let removed = self.call(move |store| Ok(store.remove(place(signal), number))).await;
         self.noted(removed, false).unwrap_or(true)
     }
 
-    /// Returns whether this request has not been dropped.
+    /// Returns whether this request has not been dropped, or `true` if the call fails.
     pub(crate) async fn has(self: &Arc<Self>, signal: Signal, number: u64) -> bool {
         let has = self.call(move |store| Ok(store.has(place(signal), number))).await;
         self.noted(has, false).unwrap_or(true)
@@ -276,10 +279,10 @@ impl StoreHandle {
             });
             task.await.map_err(io::Error::other)?
         };
-        timeout(WITHIN, done).await.map_err(|_| io::ErrorKind::TimedOut)?
+        timeout(CALL_TIMEOUT, done).await.map_err(|_| io::ErrorKind::TimedOut)?
     }
 
-    /// Handles the result of a call. `writes` is whether the call had to write.
+    /// Handles the result of a call, and returns `None` if the call failed. `writes` is whether the call had to write.
     fn noted<T>(&self, done: io::Result<T>, writes: bool) -> Option<T> {
         let news = self.status().judge(done.is_ok(), writes, Instant::now());
         match (done, news) {
@@ -305,7 +308,7 @@ impl StoreHandle {
 
 impl Status {
     /// Records the outcome of a call. Returns whether it must be logged: the first failure, or the recovery after
-    /// [`CALM`] without failures.
+    /// [`DISK_RECOVERY_PERIOD`] without failures.
     fn judge(&mut self, is_done: bool, writes: bool, now: Instant) -> bool {
         if !is_done {
             self.failed = Some(now);
@@ -316,7 +319,7 @@ impl Status {
             return false;
         }
         self.failed = None;
-        let is_calm = self.reported.is_some_and(|failed| now >= failed + CALM);
+        let is_calm = self.reported.is_some_and(|failed| now >= failed + DISK_RECOVERY_PERIOD);
         is_calm && self.reported.take().is_some()
     }
 
@@ -347,8 +350,8 @@ mod tests {
 
     /// Scenario: a full disk occasionally accepts a small request, and is always readable; later it accepts all
     /// requests.
-    /// Guarantee: the failure is reported once, and the recovery once, a minute after the last failure; reads do not
-    /// matter.
+    /// Guarantee: the failure is reported once, and the recovery is reported once, a minute after the last failure;
+    /// successful reads are not reported.
     #[test]
     fn full_disk_is_reported_once() {
         let (mut status, began) = (Status::default(), Instant::now());
@@ -362,6 +365,6 @@ mod tests {
             assert_eq!(status.failed.is_some(), fails);
             assert!(!status.judge(true, false, now), "{second}");
         }
-        assert_eq!(news, [0, 99 + CALM.as_secs()]);
+        assert_eq!(news, [0, 99 + DISK_RECOVERY_PERIOD.as_secs()]);
     }
 }

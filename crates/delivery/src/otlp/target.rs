@@ -78,7 +78,7 @@ impl HttpAnswer {
 }
 
 impl Target {
-    /// Checks `receiver`. Its connection is taken from `known`, or added there.
+    /// Checks the settings of a receiver. Takes the connection from `known`, or adds it there.
     pub(crate) fn new(signal: Signal, receiver: &Receiver, known: &mut Vec<Arc<Connection>>) -> Result<Self, Error> {
         let unusable = |source| Error::Receiver { signal, source };
         Ok(Self {
@@ -112,7 +112,7 @@ impl Target {
         &self.headers
     }
 
-    /// Makes foreign text safe to show.
+    /// Returns a foreign text in a form that is safe to show: one line, bounded, without secrets.
     pub(crate) fn shown(&self, text: &str) -> String {
         text::shown(text, &self.secrets)
     }
@@ -122,7 +122,7 @@ impl Target {
         text::endpoint(&self.receiver.endpoint)
     }
 
-    /// Makes one attempt to send `batch`, within the receiver's timeout.
+    /// Sends `batch` once, within the receiver's timeout.
     pub(crate) async fn send(&self, batch: &Arc<Batch>) -> Answer {
         #[cfg(test)]
         if let Some(script) = &self.script {
@@ -156,7 +156,8 @@ impl Target {
         }
     }
 
-    /// Returns the compression of requests, considering whether the receiver can decompress them.
+    /// Returns the compression of requests: none if the receiver cannot decompress them, otherwise the configured
+    /// compression.
     pub(crate) fn compression(&self) -> Compression {
         if self.plain.load(Ordering::Relaxed) {
             Compression::None
@@ -196,7 +197,7 @@ impl Target {
             .await
         {
             Ok(response) => response.into_inner().into(),
-            Err(status) => Answer::of_status(&status),
+            Err(status) => Answer::from_status(&status),
         }
     }
 
@@ -255,7 +256,8 @@ impl Target {
             Err(_) => return Err(Answer::timed_out(self.receiver.timeout)),
         };
         let mut body = Vec::new();
-        // Only the status matters. If the body is truncated, late or endless, only its text is lost.
+        // The status matters most. If the body is truncated, late or endless, only its text and the number of rejected
+        // items are lost.
         while body.len() < ANSWER_BYTES
             && let Ok(Ok(Some(chunk))) = timeout_at(deadline, response.chunk()).await
         {
@@ -272,7 +274,7 @@ impl Target {
     pub(crate) fn answer_of(&self, answer: &HttpAnswer) -> Answer {
         let json = self.receiver.protocol == Protocol::HttpJson;
         let content_type = answer.header(header::CONTENT_TYPE);
-        Answer::of_http(
+        Answer::from_http(
             self.signal,
             answer.status.as_u16(),
             content_type.map_or(json, |kind| kind.starts_with("application/json")),
@@ -282,8 +284,8 @@ impl Target {
         )
     }
 
-    /// Converts a request to JSON. This decodes the encoded request, which is acceptable because JSON is only for
-    /// receivers that accept nothing else.
+    /// Converts a request to JSON. The conversion decodes the encoded request, which is acceptable because JSON is only
+    /// for receivers that accept no other encoding.
     fn to_json(&self, encoded: &[u8]) -> Result<Vec<u8>, io::Error> {
         let mut json = match self.signal {
             Signal::Traces => serde_json::to_value(ExportTraceServiceRequest::decode(encoded)?),
@@ -321,7 +323,7 @@ pub(crate) fn leave_out_nulls(json: &mut serde_json::Value) {
     }
 }
 
-/// Writes a batch directly into the buffer of the connection, and reads the answer.
+/// A codec that writes a batch directly into the buffer of the connection, and reads the answer.
 #[derive(Debug, Clone, Copy)]
 struct BatchCodec;
 
@@ -356,7 +358,8 @@ impl Decoder for BatchCodec {
     type Error = Status;
 
     fn decode(&mut self, from: &mut DecodeBuf<'_>) -> Result<Option<ExportResponse>, Status> {
-        // Only the status matters. If the answer is not readable, only its text is lost.
+        // The status matters most. If the answer is not readable, only its text and the number of rejected items are
+        // lost.
         Ok(Some(ExportResponse::decode(from).unwrap_or_default()))
     }
 }

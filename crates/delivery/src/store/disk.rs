@@ -34,12 +34,13 @@ pub(crate) trait Disk: fmt::Debug {
 #[derive(Debug)]
 pub(crate) struct Folder {
     path: PathBuf,
-    /// The file being written, the file being read, and the position.
+    /// The open files, at most [`MAX_OPEN`]: usually the file being written, the file being read, and the position. The
+    /// most recently used file is last.
     open: Vec<(String, File)>,
 }
 
 /// Maximum number of files that stay open.
-const MOST_OPEN: usize = 3;
+const MAX_OPEN: usize = 3;
 
 impl Folder {
     pub(crate) fn new(path: PathBuf) -> Self {
@@ -63,7 +64,7 @@ impl Folder {
                 }
                 opened => opened?,
             };
-            if self.open.len() >= MOST_OPEN {
+            if self.open.len() >= MAX_OPEN {
                 self.open.remove(0);
             }
             self.open.push((name.to_owned(), file));

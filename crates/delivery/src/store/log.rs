@@ -8,7 +8,7 @@ use crate::store::position::Position;
 use crate::store::record::{HEADER, Header};
 
 /// Maximum number of bytes of a damaged segment that are searched for records.
-const MOST_SEARCHED: u64 = 16 << 20;
+const MAX_SEARCHED: u64 = 16 << 20;
 
 /// Returns the size of a record with a payload of `len` bytes.
 pub(crate) fn space(len: usize) -> u64 {
@@ -65,7 +65,7 @@ pub(crate) struct Log<D> {
     position: Position,
     /// Offset of the first record that is not removed, in the first segment.
     offset: u64,
-    /// Header of that record, once it was read.
+    /// Header of the first record that is not removed; `None` until it was read.
     front: Option<Header>,
     next: u64,
     missing: u64,
@@ -119,7 +119,7 @@ impl<D: Disk> Log<D> {
                 let _removed_later = log.disk.remove(&segment.name());
             }
         }
-        // For the other segments, the name of the next one shows how many records are missing.
+        // For the other segments, the name of the next segment shows how many records are missing.
         log.missing += behind_last;
         if let Some(first) = log.segments.front().map(|segment| segment.first) {
             log.position.number = log.position.number.max(first);
@@ -129,7 +129,7 @@ impl<D: Disk> Log<D> {
         Ok(log)
     }
 
-    /// Returns the whole records of a segment, and the offset of the first record that was not sent.
+    /// Returns a segment with its whole records, and the offset of the first record that was not sent.
     fn scan(&mut self, first: u64, file_len: u64) -> (Segment, u64) {
         let mut segment = Segment {
             file_len,
@@ -142,8 +142,8 @@ impl<D: Disk> Log<D> {
             if header.number != segment.end() || end > file_len {
                 break;
             }
-            // Only the last record can be torn behind its header. The payloads of the others are checked when they are
-            // read.
+            // Only the last record can be torn behind its header. The payloads of the other records are checked when
+            // they are read.
             let is_last = end + HEADER as u64 > file_len || self.header(&name, end).is_none();
             if is_last && !matches!(self.payload(&name, segment.len, &header), Ok(Some(_))) {
                 break;
@@ -160,11 +160,12 @@ impl<D: Disk> Log<D> {
         (segment, unsent_at)
     }
 
-    /// Returns the number of records behind the whole records of a segment. Records behind a damaged header cannot be
-    /// found. A record that was torn while it was written does not count.
+    /// Returns the number of records behind the whole records of a segment, including the record with the damaged
+    /// header. The headers are searched for, because a damaged header does not show where the next record starts. A
+    /// record that was torn while it was written does not count.
     fn behind_damage(&mut self, segment: &Segment) -> u64 {
         let (at, end) = (segment.len, segment.end());
-        let len = usize::try_from(segment.file_len.saturating_sub(at).min(MOST_SEARCHED)).unwrap_or_default();
+        let len = usize::try_from(segment.file_len.saturating_sub(at).min(MAX_SEARCHED)).unwrap_or_default();
         let mut rest = vec![0; len];
         if self.disk.read_at(&segment.name(), at, &mut rest).is_err() {
             return 0;
@@ -174,7 +175,7 @@ impl<D: Disk> Log<D> {
             .filter_map(|bytes| Header::decode(bytes.try_into().ok()?));
         let behind = headers
             .map(|header| header.number)
-            .filter(|number| *number > end && *number < end + MOST_SEARCHED);
+            .filter(|number| *number > end && *number < end + MAX_SEARCHED);
         behind.max().map_or(0, |last| last - end + 1)
     }
 
@@ -195,7 +196,7 @@ impl<D: Disk> Log<D> {
         self.segment_bytes = bytes;
     }
 
-    /// Adds a record. It is on the disk when this method returns. After an error, the log is unchanged.
+    /// Adds a record. The record is on the disk when this method returns. After an error, the log is unchanged.
     pub(crate) fn append(&mut self, items: u64, plain_len: usize, payload: &[u8], unix_ns: u64) -> io::Result<()> {
         let short = |len: usize| u32::try_from(len).map_err(|_| io::Error::other("the request is too large"));
         let header = Header {
@@ -229,7 +230,7 @@ impl<D: Disk> Log<D> {
                 self.disk.cut(&name, at)
             };
             if undone.is_err() {
-                // The record may be on the disk anyway, so its number is used up.
+                // The record can be on the disk anyway, so its number is used up.
                 self.next += 1;
             }
             return Err(error);
@@ -243,7 +244,7 @@ impl<D: Disk> Log<D> {
         Ok(())
     }
 
-    /// Returns the first record, with its payload unless that is damaged.
+    /// Returns the first record, with its payload unless the payload is damaged. Returns `None` if there is no record.
     pub(crate) fn oldest(&mut self) -> io::Result<Option<(Header, Option<Vec<u8>>)>> {
         loop {
             let Some(segment) = self.segments.front() else {
@@ -280,12 +281,12 @@ impl<D: Disk> Log<D> {
         true
     }
 
-    /// Returns whether the record that was read last is still stored.
+    /// Returns whether the record that was read last has this number and is still stored.
     pub(crate) fn has(&self, number: u64) -> bool {
         self.front.is_some_and(|front| front.number == number)
     }
 
-    /// Returns the time at which the last record of the first segment was written.
+    /// Returns the time at which the last record of the first segment was written, or `None` if there is no segment.
     pub(crate) fn newest_of_first(&self) -> Option<u64> {
         self.segments.front().map(|segment| segment.newest_unix_ns)
     }
@@ -335,7 +336,7 @@ impl<D: Disk> Log<D> {
             .sum()
     }
 
-    /// Returns the number of records between others that were missing when the log was opened.
+    /// Returns the number of records that were missing or behind damage when the log was opened.
     pub(crate) fn missing(&self) -> u64 {
         self.missing
     }

@@ -8,7 +8,7 @@ use crate::store::disk::Disk;
 /// Name of the file.
 const NAME: &str = "position";
 
-/// Size of a slot: a counter, the number, and a checksum.
+/// Size of a slot in bytes: a counter, the number, and a checksum.
 const SLOT: usize = 20;
 
 /// Offset of the second slot, in another sector than the first.

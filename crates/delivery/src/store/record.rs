@@ -4,7 +4,7 @@
 pub(crate) const HEADER: usize = 40;
 
 /// Maximum length of a request: `otlp.limits.batch_bytes` allows 64 MiB.
-const LONGEST: u32 = 256 << 20;
+const MAX_BYTES: u32 = 256 << 20;
 
 /// Three letters, and the version of the format.
 const MAGIC: u32 = u32::from_le_bytes(*b"GWR\x01");
@@ -12,11 +12,11 @@ const MAGIC: u32 = u32::from_le_bytes(*b"GWR\x01");
 /// Content of a header.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Header {
-    /// Number of the record, one more than that of the previous record.
+    /// Number of the record, one more than the number of the previous record.
     pub(crate) number: u64,
     /// Time at which the record was written.
     pub(crate) unix_ns: u64,
-    /// Number of spans, data points or log records.
+    /// Number of spans, data points, log records or profiles.
     pub(crate) items: u32,
     /// Length of the request before compression.
     pub(crate) plain_len: u32,
@@ -57,7 +57,7 @@ impl Header {
         }
         let u32_at = |at: usize| Some(u32::from_le_bytes(body.get(at..at + 4)?.try_into().ok()?));
         let u64_at = |at: usize| Some(u64::from_le_bytes(body.get(at..at + 8)?.try_into().ok()?));
-        (u32_at(24)?.max(u32_at(28)?) <= LONGEST).then_some(())?;
+        (u32_at(24)?.max(u32_at(28)?) <= MAX_BYTES).then_some(())?;
         Some(Self {
             number: u64_at(4)?,
             unix_ns: u64_at(12)?,

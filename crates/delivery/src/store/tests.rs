@@ -23,7 +23,7 @@ enum Pending {
     Remove(String),
 }
 
-/// A disk with a cache. After a crash, any part of the unsynced changes may be on the disk.
+/// A disk with a cache. After a crash, any part of the unsynced changes can be on the disk.
 #[derive(Debug, Default, Clone)]
 struct Cached {
     /// Content visible to readers.
@@ -258,8 +258,8 @@ fn crashes() -> u64 {
 }
 
 /// Scenario: a log is killed at any call of the disk, with a part of the last write, repeatedly on the same disk.
-/// Guarantee: the log opens and returns exactly the records that were appended and not removed, in order; only the call
-/// that did not return may have happened or not.
+/// Guarantee: the log opens and returns exactly the records that were appended and not removed, in order; only the
+/// effect of the call that did not return is uncertain.
 #[test]
 fn kill_loses_no_record() {
     for seed in 0..crashes() / 4 {
@@ -318,7 +318,7 @@ fn power_failure_loses_no_record() {
 }
 
 /// Scenario: the disk is full for a while in the middle of a record, with records before and after it.
-/// Guarantee: accepted records are returned before and after reopening; the failed record is not.
+/// Guarantee: accepted records are returned after reopening; the failed records are not.
 #[test]
 fn full_disk_loses_only_refused_records() {
     let mut log = Log::open(Cached::default(), SEGMENT).unwrap();
@@ -351,8 +351,8 @@ fn request(seed: u64, len: usize) -> Vec<u8> {
 }
 
 /// Scenario: two logs are filled alternately far beyond the limit; then an hour passes.
-/// Guarantee: the disk never holds more than the limit; the oldest records of both logs are dropped first and counted;
-/// the rest is returned unchanged until it is too old.
+/// Guarantee: the disk never holds more than the limit; the oldest records of both logs are dropped first; the oldest
+/// remaining record is returned unchanged; records that are too old are dropped and counted.
 #[test]
 fn limit_drops_oldest_records_first() {
     let folder = tempfile::tempdir().unwrap();
@@ -394,7 +394,7 @@ fn limit_drops_oldest_records_first() {
 }
 
 /// Scenario: bytes of a stored request are changed, and another segment is removed.
-/// Guarantee: the damaged items are counted and skipped, and the others are returned.
+/// Guarantee: the damaged items are counted and skipped, the removed items are missing, and the others are returned.
 #[test]
 fn damaged_items_are_counted_and_skipped() {
     let folder = tempfile::tempdir().unwrap();
@@ -421,9 +421,10 @@ fn damaged_items_are_counted_and_skipped() {
     assert_eq!(given.last(), Some(&request(7, 60_000)));
 }
 
-/// Scenario: the header of a record in the middle of the last segment is damaged; the folder contains files that are
-/// not segments.
-/// Guarantee: records before the damage are returned, those behind it are counted, and the other files are not touched.
+/// Scenario: the header of a record in the middle or at the start of the last segment is damaged; the folder contains
+/// files that are not segments.
+/// Guarantee: records before the damage are returned, the damaged record and the records behind it are counted, and the
+/// other files are not touched.
 #[test]
 fn records_behind_damage_are_counted() {
     let folder = tempfile::tempdir().unwrap();

@@ -31,7 +31,7 @@ const PING_TIMEOUT: Duration = Duration::from_secs(10);
 /// Maximum idle time of HTTP connections: longer than the usual interval of metrics.
 const IDLE: Duration = Duration::from_secs(90);
 
-/// Maximum number of idle connections per host: one for each signal and one for alerts.
+/// Maximum number of idle connections per host: enough for the usual signals and for alerts.
 const IDLE_CONNECTIONS: usize = 4;
 
 /// Properties that distinguish connections.
@@ -89,7 +89,7 @@ pub enum Link {
 
 struct ConnectionState {
     link: Link,
-    /// Number of links before this one.
+    /// Number of links that the connection had before the current link.
     generation: u64,
     stamp: Vec<Option<(SystemTime, u64, u64)>>,
 }
@@ -111,7 +111,8 @@ impl fmt::Debug for Connection {
 }
 
 impl Connection {
-    /// Returns the connection for `receiver`, from `known` if it exists there. Connects only at the first request.
+    /// Returns the connection for `receiver`: the connection from `known`, or a new connection, which is added to
+    /// `known`. A connection connects only at the first request.
     pub fn open(receiver: &Receiver, known: &mut Vec<Arc<Self>>) -> Result<Arc<Self>, Error> {
         install_crypto();
         let unusable = |reason: String| {
@@ -169,12 +170,13 @@ impl Connection {
     }
 
     /// Returns the link for the next request: a new one if the certificates have changed, or the old one if the new
-    /// certificates are invalid. That failure is logged once, and the files are read again after their next change.
+    /// certificates are invalid. The failure is logged once, and the files are read again after their next change.
     pub fn link(&self) -> Link {
         self.current().0
     }
 
-    /// Like [`link`](Self::link), but with a number that identifies the link. Must be called inside a tokio runtime.
+    /// Like [`link`](Self::link), but also returns a number that identifies the link. Must be called inside a tokio
+    /// runtime.
     pub fn current(&self) -> (Link, u64) {
         let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
         let stamp = self.key.files.stamp();
@@ -196,7 +198,7 @@ impl Connection {
 }
 
 /// Installs ring as the TLS provider of the process, once. reqwest and tonic use the provider of the process, and could
-/// not select one if the build contained several.
+/// not select a provider if the build contained several providers.
 pub fn install_crypto() {
     static ONCE: Once = Once::new();
     ONCE.call_once(|| {
@@ -257,7 +259,7 @@ fn grpc(endpoint: &str, secure: bool, pem: &Pem, timeout: Duration) -> Result<Ch
         .connect_timeout(timeout)
         .http2_keep_alive_interval(PING_AFTER)
         .keep_alive_timeout(PING_TIMEOUT)
-        // Servers may close a connection that sends pings without an open request (grpc-go does by default).
+        // Servers can close a connection that sends pings without an open request (grpc-go does by default).
         .keep_alive_while_idle(false);
     if secure {
         let mut tls = ClientTlsConfig::new();

@@ -3,23 +3,24 @@
 use std::io;
 use std::path::PathBuf;
 
-/// Error returned if the settings of a receiver are invalid. An unavailable receiver is not an error, because requests
-/// are retried.
+/// Error returned if the settings of a receiver are invalid. A receiver that is unavailable causes no error, because
+/// gcwatch retries requests.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     /// The endpoint is not a valid URL.
     #[error("cannot use the endpoint {endpoint}: {reason}")]
     Endpoint {
-        /// The endpoint without possible secrets.
+        /// The endpoint, without parts that can be secret.
         endpoint: String,
         /// Reason why the endpoint is invalid.
         reason: String,
     },
-    /// HTTP does not allow a header. Its value is never shown.
+    /// The name or the value of a header contains characters that HTTP does not allow. The error never contains the
+    /// value.
     #[error("cannot send the header {name:?}: its {part} contains characters that HTTP does not allow")]
     Header {
         name: String,
-        /// `name` or `value`.
+        /// Invalid part: `name` or `value`.
         part: &'static str,
     },
     /// A certificate or key file is unreadable.
@@ -27,21 +28,21 @@ pub enum Error {
     Read {
         /// Path of the file.
         path: PathBuf,
-        /// Reason of the failure.
+        /// Reason why the file is unreadable.
         source: io::Error,
     },
     /// The certificates and the key were read, but cannot be used for TLS.
     #[error("cannot set up TLS from {files}: {reason}")]
     Tls {
-        /// The files, or the system's certificates.
+        /// Paths of the files, or `the system's certificates`.
         files: String,
         /// Reason reported by the TLS library.
         reason: String,
     },
-    /// A client certificate was given without its key, or a key without its certificate.
+    /// A client certificate is configured without its key, or a key without its certificate.
     #[error("a client certificate and its key must be configured together; only the {given} is set")]
     HalfIdentity {
-        /// `certificate` or `key`.
+        /// Configured part: `certificate` or `key`.
         given: &'static str,
     },
 }

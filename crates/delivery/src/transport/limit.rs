@@ -1,20 +1,20 @@
-//! Limits how often the same message is logged. Pure: time is an argument.
+//! Limits the rate at which the same message is logged. Pure: time is an argument.
 
 use std::time::Duration;
 
 use tokio::time::Instant;
 
 /// Minimum interval between messages of the same kind.
-const EVERY: Duration = Duration::from_secs(60);
+const MESSAGE_INTERVAL: Duration = Duration::from_secs(60);
 
-/// Allows an action at most once per minute.
+/// A limit that allows an action at most once per minute.
 #[derive(Debug, Default)]
 pub(crate) struct RateLimit(Option<Instant>);
 
 impl RateLimit {
-    /// Returns whether the action is allowed at `now`. If so, it is not allowed again for a minute.
+    /// Returns whether the action is allowed at `now`. If so, the action is not allowed again for a minute.
     pub(crate) fn allows(&mut self, now: Instant) -> bool {
-        let allowed = self.0.is_none_or(|last| now >= last + EVERY);
+        let allowed = self.0.is_none_or(|last| now >= last + MESSAGE_INTERVAL);
         if allowed {
             self.0 = Some(now);
         }

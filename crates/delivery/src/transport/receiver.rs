@@ -48,11 +48,11 @@ pub struct Receiver {
     pub timeout: Duration,
     /// Compression of request bodies.
     pub compression: Compression,
-    /// PEM file of CA certificates, which replace those of the system.
+    /// PEM file of CA certificates, which replace the system's certificates; `None` to use the system's certificates.
     pub certificate: Option<PathBuf>,
-    /// PEM file of the client's certificate chain (mTLS).
+    /// PEM file of the client's certificate chain (mTLS); `None` without a client certificate.
     pub client_certificate: Option<PathBuf>,
-    /// PEM file of the client's private key.
+    /// PEM file of the client's private key; `None` without a client certificate.
     pub client_key: Option<PathBuf>,
 }
 

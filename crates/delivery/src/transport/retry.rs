@@ -10,11 +10,11 @@ use base::backoff::Backoff;
 /// s to 30 s, because many senders share a receiver.
 pub(crate) const BACKOFF: Backoff = Backoff::new(Duration::from_secs(1), Duration::from_secs(30));
 
-/// Maximum delay that a receiver can request.
+/// Maximum delay that a receiver can request. Longer delays are shortened to this value.
 const LONGEST_REQUESTED: Duration = Duration::from_secs(600);
 
 /// Returns the delay in `google.rpc.RetryInfo`, from the details of a gRPC status (`grpc-status-details-bin`: a
-/// `google.rpc.Status`); `None` without such a detail. An invalid or negative delay counts as zero.
+/// `google.rpc.Status`); `None` if there is no such detail. An invalid or negative delay counts as zero.
 pub(crate) fn retry_info(details: &[u8]) -> Option<Duration> {
     let status = RpcStatus::decode(details).ok()?;
     let detail = status
@@ -30,7 +30,8 @@ pub(crate) fn retry_info(details: &[u8]) -> Option<Duration> {
     Some(Duration::new(seconds, nanos).min(LONGEST_REQUESTED))
 }
 
-/// Parses the delay in a `Retry-After` header (RFC 9110, 10.2.3: seconds, or a date). Returns `None` if it is invalid.
+/// Parses the delay in a `Retry-After` header (RFC 9110, 10.2.3: seconds, or a date). Returns `None` if the header is
+/// invalid. A date in the past counts as zero.
 pub(crate) fn retry_after(header: &str, now: SystemTime) -> Option<Duration> {
     let header = header.trim();
     if let Ok(seconds) = header.parse::<u64>() {
@@ -51,12 +52,12 @@ pub(crate) struct RpcStatus {
     #[prost(string, tag = "2")]
     pub(crate) message: String,
     #[prost(message, repeated, tag = "3")]
-    pub(crate) details: Vec<Any>,
+    pub(crate) details: Vec<ProtobufAny>,
 }
 
 /// `google.protobuf.Any`.
 #[derive(Clone, PartialEq, Message)]
-pub(crate) struct Any {
+pub(crate) struct ProtobufAny {
     #[prost(string, tag = "1")]
     pub(crate) type_url: String,
     #[prost(bytes = "vec", tag = "2")]
@@ -85,7 +86,7 @@ mod tests {
     use proptest::prelude::*;
 
     fn details(type_url: &str, value: Vec<u8>) -> Vec<u8> {
-        let detail = Any {
+        let detail = ProtobufAny {
             type_url: type_url.to_owned(),
             value,
         };

@@ -1,9 +1,9 @@
-//! Makes foreign text safe to show: bounded, on one line, without secrets.
+//! Safe display of foreign text: bounded, on one line, without secrets.
 
 use base::secret::Secret;
 
 /// Maximum number of bytes of a receiver's message that are shown.
-const LONGEST: usize = 300;
+const MAX_BYTES: usize = 300;
 
 /// Minimum length of a secret that is searched for in messages. Shorter values would match ordinary words.
 const SHORTEST_SECRET: usize = 4;
@@ -14,7 +14,7 @@ pub fn shown(text: &str, secrets: &[Secret]) -> String {
     // they were read.
     let mut clean = text.trim().to_owned();
     for secret in secrets {
-        // `Bearer TOKEN`: a receiver may repeat only the token.
+        // `Bearer TOKEN`: a receiver can repeat only the token.
         let words = secret.reveal().split_whitespace();
         for part in std::iter::once(secret.reveal()).chain(words) {
             if part.len() >= SHORTEST_SECRET {
@@ -29,8 +29,8 @@ pub fn shown(text: &str, secrets: &[Secret]) -> String {
         } else {
             line.push(c)
         }
-        if line.len() > LONGEST {
-            return format!("{}...", cut(&line, LONGEST));
+        if line.len() > MAX_BYTES {
+            return format!("{}...", cut(&line, MAX_BYTES));
         }
     }
     line
@@ -48,7 +48,8 @@ pub fn endpoint(text: &str) -> String {
     shown(&format!("{scheme}{separator}{host}{path}"), &[])
 }
 
-/// Returns the secrets in an address: the password, the whole query, and each of its values, both encoded and decoded.
+/// Returns the secrets in an address: the password, the whole query, and each value of the query, both encoded and
+/// decoded.
 pub(crate) fn secrets_of(url: &reqwest::Url) -> Vec<Secret> {
     let mut secrets: Vec<Secret> = url.password().into_iter().chain(url.query()).map(Secret::new).collect();
     let written = url.query().into_iter().flat_map(|query| query.split('&'));
@@ -78,8 +79,8 @@ mod tests {
         let secrets = [Secret::new("Bearer s3cr3t-token"), Secret::new("ab")];
         let shown_text = shown("bad \x1b[31mtoken\n's3cr3t-token'", &secrets);
         assert_eq!(shown_text, "bad \\u{1b}[31mtoken\\n'<redacted>'");
-        assert!(shown(&"ä".repeat(10_000), &secrets).len() <= LONGEST + 3);
-        for before in 0..LONGEST + 30 {
+        assert!(shown(&"ä".repeat(10_000), &secrets).len() <= MAX_BYTES + 3);
+        for before in 0..MAX_BYTES + 30 {
             let text = shown(&format!("{}{}", "x".repeat(before), "s3cr3t-token"), &secrets);
             assert!(!text.contains("s3cr3t-t"), "after {before}: {text}");
         }

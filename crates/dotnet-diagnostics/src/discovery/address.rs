@@ -93,7 +93,7 @@ impl SocketAddress {
 
 impl fmt::Display for SocketAddress {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        // The path can come from the environment of another process.
+        // The path can come from the environment of another process and contain any characters.
         f.write_str(&shown(&self.host_path().to_string_lossy()))
     }
 }

@@ -20,10 +20,10 @@ const MAX_MAPS_BYTES: u64 = 32 << 20;
 const MAX_UPTIME_BYTES: u64 = 256;
 /// Size of an ELF header, which contains the machine of a program.
 const ELF_HEADER_BYTES: u64 = 64;
-/// Libraries that only a .NET runtime maps. NativeAOT and single-file programs map neither.
+/// Libraries that only a .NET runtime maps. NativeAOT and single-file programs map none of them.
 const LIBRARIES: [&str; 2] = ["/libcoreclr.so", "/libclrjit.so"];
 
-/// A process that may run .NET.
+/// A process that possibly runs .NET.
 #[derive(Debug)]
 pub(super) struct Candidate<'a> {
     pub(super) host: &'a Host,
@@ -128,8 +128,9 @@ impl<'a> Candidate<'a> {
         }
     }
 
-    /// Private directories of its user, in which a later runtime may put its socket (issue 5563 of dotnet/diagnostics).
-    /// Without a readable environment, the user's usual one.
+    /// Returns the private directories of the process's user in which a later runtime can create its socket (issue 5563
+    /// of dotnet/diagnostics): `XDG_RUNTIME_DIR` if the environment is readable and sets it, and `/run/user/UID` if the
+    /// user is known.
     pub(super) fn runtime_directories(&self, environ: Option<&Environ>) -> Vec<PathBuf> {
         let named = environ.and_then(|environ| environ.runtime_dir.clone());
         let usual = self.status.uid.map(|uid| PathBuf::from(format!("/run/user/{uid}")));
@@ -138,8 +139,8 @@ impl<'a> Candidate<'a> {
         directories
     }
 
-    /// Whether this is the process that looks. It is never the process behind a socket that the operator named: in
-    /// separate pid namespaces, both can have pid 1 and the same start time.
+    /// Returns whether this is the process that scans. A socket named by the operator never belongs to this process: in
+    /// separate pid namespaces, both processes can have pid 1 and the same start time.
     pub(super) fn is_own(&self) -> bool {
         self.host.own_pid() == Some(self.pid)
     }
@@ -151,7 +152,8 @@ impl<'a> Candidate<'a> {
         Some(Program::new(std::fs::read_link(&exe).ok().as_deref(), &header))
     }
 
-    /// Returns the runtime library among the mapped files, or an error if the mapped files cannot be read.
+    /// Returns the runtime library among the mapped files, or `None` if no runtime library is mapped. Returns an error
+    /// if the mapped files cannot be read.
     pub(super) fn runtime_library(&self) -> io::Result<Option<PathBuf>> {
         let maps = File::open(self.directory.join("maps"))?.take(MAX_MAPS_BYTES);
         library_in(BufReader::new(maps))
@@ -162,22 +164,23 @@ impl<'a> Candidate<'a> {
         File::open(self.directory.join("maps")).is_ok()
     }
 
-    /// Checks the few facts that are visible about a process of another user. A shell with a `.dll` argument does not
-    /// match.
+    /// Returns whether the few visible facts about a process of another user suggest .NET: its main thread or its
+    /// program is named `dotnet`. A shell with a `.dll` argument does not match.
     pub(super) fn looks_like_dotnet(&self) -> bool {
         let cmdline = read_bounded(&self.directory.join("cmdline"), MAX_CMDLINE_BYTES).unwrap_or_default();
         let program = cmdline.split(|&byte| byte == 0).next().unwrap_or_default();
         self.stat.comm == "dotnet" || program == b"dotnet" || program.ends_with(b"/dotnet")
     }
 
-    /// Returns the age of the process, in clock ticks.
+    /// Returns the age of the process, in clock ticks, or `None` if the uptime cannot be read or is less than the start
+    /// time.
     pub(super) fn age(&self) -> Option<u64> {
         let uptime = read_bounded(&self.host.proc_root().join("uptime"), MAX_UPTIME_BYTES).ok()?;
         parse_uptime(&uptime)?.checked_sub(self.stat.start_time)
     }
 }
 
-/// Returns the first mapped runtime library in a `maps` file.
+/// Returns the first mapped runtime library in a `maps` file, or `None` if the file contains no runtime library.
 fn library_in(mut maps: impl BufRead) -> io::Result<Option<PathBuf>> {
     let mut line = Vec::new();
     loop {

@@ -110,8 +110,8 @@ impl Credentials {
         )
     }
 
-    /// Returns a remedy for a process of user `owner` (`None` if unknown) that these permissions were not sufficient to
-    /// access.
+    /// Returns the remedy if these permissions are not sufficient to access a process of the user `owner` (`None` if
+    /// unknown).
     pub fn remedy(&self, owner: Option<u32>) -> String {
         let owner_is = owner.map_or_else(
             || "its user and group".to_owned(),

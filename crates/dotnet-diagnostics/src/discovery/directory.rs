@@ -10,7 +10,7 @@ use super::socket_name::SocketName;
 /// Maximum number of entries read from a directory with sockets.
 const MAX_DIRECTORY_NAMES: usize = 1 << 16;
 
-/// Returns the sockets of one pid in a directory, oldest first. Empty if the directory cannot be read.
+/// Returns the sockets of one pid in a directory, oldest first. The result is empty if the directory cannot be read.
 pub(super) fn sockets_of(root: Option<&Path>, directory: &Path, pid: u32) -> Vec<SocketName> {
     let mut names: Vec<_> = socket_names(root, directory)
         .into_iter()
@@ -20,7 +20,7 @@ pub(super) fn sockets_of(root: Option<&Path>, directory: &Path, pid: u32) -> Vec
     names
 }
 
-/// Returns the names of all runtime sockets in a directory. Empty if the directory cannot be read.
+/// Returns the names of all runtime sockets in a directory. The result is empty if the directory cannot be read.
 pub(super) fn socket_names(root: Option<&Path>, directory: &Path) -> Vec<SocketName> {
     let opened = SocketAddress::open_directory(root, directory).and_then(|file| Dir::read_from(&file));
     let Ok(entries) = opened else { return Vec::new() };

@@ -16,7 +16,7 @@ use crate::obstacle::{Obstacle, Reason};
 /// The search for the socket of a process.
 #[derive(Debug)]
 struct Search {
-    /// Settings in the environment; `None` if it cannot be read.
+    /// Settings in the environment; `None` if the environment cannot be read.
     environ: Option<Environ>,
     root: Option<PathBuf>,
     /// Expected location of the socket.
@@ -57,7 +57,7 @@ impl Candidate<'_> {
 
     fn with_socket(&self, process: &mut Process, address: SocketAddress, socket: &OwnedFd) {
         process.evidence = Some(Evidence::Socket);
-        // An error of this check does not determine the permission to connect. The connection will.
+        // If this check fails, the permission to connect is unknown; a later connection shows it.
         if !may_connect(socket).unwrap_or(true) {
             process.obstacle = Some(Obstacle::new(
                 Reason::Permission,
@@ -68,8 +68,8 @@ impl Candidate<'_> {
         process.socket = Some(address);
     }
 
-    /// Searches other locations because the socket is not at the expected one. The listener of a socket is compared
-    /// with the process when a client connects.
+    /// Searches other locations because the socket is not at the expected location. The listener of a socket is
+    /// compared with the process when a client connects.
     fn search_on(&self, process: &mut Process, search: &Search) {
         let name = self.socket_name();
         // Check the sockets that the operator configured.

@@ -12,7 +12,7 @@ use super::credentials::Credentials;
 use super::proc_files::ListeningSockets;
 use super::socket_name::SocketName;
 
-/// Maximum size of own files in `/proc` that are read, in bytes.
+/// Maximum number of bytes that are read from a file in `/proc/self`.
 const MAX_OWN_BYTES: u64 = 64 << 10;
 const MAX_NET_UNIX_BYTES: u64 = 8 << 20;
 
@@ -22,13 +22,14 @@ pub(super) struct Host {
     proc_root: PathBuf,
     /// Sockets that the operator configured.
     given: BTreeMap<SocketName, SocketAddress>,
-    seen: Arc<Seen>,
+    seen: Arc<ScanCache>,
 }
 
 /// Values that are read once per scan, on demand.
 #[derive(Debug, Default)]
-struct Seen {
-    /// Paths on which runtimes listen, by network namespace. All processes of a namespace share one table in `/proc`.
+struct ScanCache {
+    /// Paths on which runtimes listen, by device and inode of the table in `/proc`. All processes of a network
+    /// namespace share one table.
     listeners: Mutex<HashMap<(u64, u64), Arc<Listeners>>>,
     credentials: OnceLock<Credentials>,
 }
@@ -45,7 +46,7 @@ impl Host {
         }
     }
 
-    /// Switches to another `/proc`.
+    /// Switches to another `/proc` and discards the cached values.
     pub(super) fn move_to(&mut self, proc_root: PathBuf) {
         self.proc_root = proc_root;
         self.seen = Arc::default();
@@ -60,7 +61,7 @@ impl Host {
         self.given.insert(name, address);
     }
 
-    /// Returns the configured socket for this process.
+    /// Returns the configured socket with this name, or `None` if the operator configured no such socket.
     pub(super) fn given(&self, name: SocketName) -> Option<&SocketAddress> {
         self.given.get(&name)
     }
@@ -70,7 +71,7 @@ impl Host {
         &self.given
     }
 
-    /// Our own pid in this `/proc`. `None`: it is not ours.
+    /// Returns gcwatch's pid in this `/proc`, or `None` if this `/proc` does not contain gcwatch.
     pub(super) fn own_pid(&self) -> Option<u32> {
         let link = std::fs::read_link(self.proc_root.join("self")).ok()?;
         link.to_str()?.parse().ok()
@@ -89,7 +90,8 @@ impl Host {
     }
 
     /// Returns the path on which the runtime with this name listens, from the table of a process's network namespace
-    /// (`/proc/PID/net/unix`). The table is read once and requires no permissions.
+    /// (`/proc/PID/net/unix`). The table is read once per scan, which requires no permissions. Returns `None` if the
+    /// table cannot be read or does not contain the name.
     pub(super) fn listens_at(&self, table: &Path, name: SocketName) -> Option<PathBuf> {
         let file = rustix::fs::stat(table).ok()?;
         let namespace = (file.st_dev, file.st_ino);

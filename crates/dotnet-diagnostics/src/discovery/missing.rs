@@ -13,18 +13,18 @@ use super::socket_name::{MAX_SOCKET_PATH_BYTES, SocketName};
 use crate::obstacle::{Obstacle, Reason};
 use crate::text::shown;
 
-/// Maximum age of a process that may not have created its socket yet, in clock ticks (10 s).
+/// Age below which a process possibly has not created its socket yet, in clock ticks (10 s).
 const STARTING_TICKS: u64 = 1000;
 /// First major version whose runtime listens.
 const FIRST_VERSION: u32 = 3;
-/// Remedy if the reason is unknown.
+/// Remedy if the socket is stale or the reason is unknown.
 const START_ANEW: &str = "restart it with a writable TMPDIR and without DOTNET_EnableDiagnostics=0";
 
 /// A missing socket, and the facts about it.
 #[derive(Debug)]
 pub(super) struct Missing<'a> {
     pub(super) candidate: &'a Candidate<'a>,
-    /// Settings in the environment; `None` if it cannot be read.
+    /// Settings in the environment; `None` if the environment cannot be read.
     pub(super) environ: Option<&'a Environ>,
     pub(super) root: Option<&'a Path>,
     /// Expected location of the socket.
@@ -33,9 +33,10 @@ pub(super) struct Missing<'a> {
     pub(super) error: Errno,
     /// Sockets with the same pid in the same directory, oldest first.
     pub(super) others: &'a [SocketName],
-    /// Path in the kernel's table, and the error of opening it.
+    /// Path of the socket in the kernel's table, and the error of opening this path; `None` if the table was not
+    /// searched or does not contain the socket.
     pub(super) listens_at: Option<(&'a Path, Errno)>,
-    /// Version of the runtime, from the path of its library.
+    /// Version of the runtime, from the path of its library; `None` if the path contains no version.
     pub(super) version: Option<&'a str>,
 }
 
@@ -58,7 +59,7 @@ impl Missing<'_> {
             .unwrap_or_else(|| self.unexplained())
     }
 
-    /// The environment, and therefore TMPDIR, cannot be read.
+    /// Returns an obstacle if the environment, and therefore TMPDIR, cannot be read.
     fn rights(&self) -> Option<Obstacle> {
         if self.environ.is_some() {
             return None;
@@ -77,7 +78,7 @@ impl Missing<'_> {
         Some(Obstacle::new(Reason::Permission, tried, self.candidate.remedy()))
     }
 
-    /// A file exists at the expected location but cannot be opened.
+    /// Returns an obstacle if a file exists at the expected location but cannot be opened.
     fn refused(&self) -> Option<Obstacle> {
         let expected = self.expected;
         let found = match self.error {
@@ -164,7 +165,7 @@ impl Missing<'_> {
         })
     }
 
-    /// The process cannot create a socket in the directory.
+    /// Returns an obstacle if the process cannot create a socket in the directory.
     fn unwritable(&self) -> Option<Obstacle> {
         let path = self.expected.path().parent()?;
         let shown_path = shown(&path.to_string_lossy());

@@ -53,7 +53,7 @@ pub fn parse_stat(stat: &[u8]) -> Option<Stat> {
     for (slot, field) in fields.iter_mut().zip(tail.split_ascii_whitespace()) {
         *slot = field;
     }
-    // Field 3 is the first after the name. Truncated fields are empty and do not parse as numbers.
+    // Field 3 is the first field after the name. Missing fields are empty and do not parse as numbers.
     let field = |number: usize| fields.get(number - 3).copied();
     let number = |number| field(number)?.parse::<u64>().ok();
     Some(Stat {
@@ -102,7 +102,7 @@ pub struct Environ {
     /// `TMPDIR`, the directory of the runtime's socket; `None` if unset or empty, in which case the directory is
     /// `/tmp`.
     pub tmpdir: Option<PathBuf>,
-    /// `XDG_RUNTIME_DIR`, where a later runtime may put its socket; `None` when unset, empty or relative.
+    /// `XDG_RUNTIME_DIR`, in which a later runtime can create its socket; `None` if unset, empty or relative.
     pub runtime_dir: Option<PathBuf>,
     /// The variable that disables the diagnostics socket, as found (`DOTNET_EnableDiagnostics=0`).
     pub switched_off: Option<String>,
@@ -153,7 +153,8 @@ fn switches_off(variable: &[u8]) -> bool {
     !digits.is_empty() && digits.iter().all(|&digit| digit == b'0')
 }
 
-/// Returns the time since boot from `/proc/uptime`, in clock ticks (100 per second, a constant of Linux's interface).
+/// Returns the time since boot from `/proc/uptime`, in clock ticks (100 per second, a constant of Linux's interface),
+/// or `None` if the text is malformed.
 pub fn parse_uptime(uptime: &[u8]) -> Option<u64> {
     let uptime = std::str::from_utf8(uptime).ok()?;
     let (seconds, hundredths) = uptime.split_ascii_whitespace().next()?.split_once('.')?;
@@ -190,8 +191,8 @@ pub struct ListeningSockets<'a>(
 );
 
 impl ListeningSockets<'_> {
-    /// Returns each absolute path on which a runtime may listen, judged by its file name. Any process can listen on
-    /// such a path: only a connection reveals the listener.
+    /// Returns each absolute path whose file name is the name of a runtime's socket. Any process can listen on such a
+    /// path; only a connection reveals the listener.
     pub fn runtimes(self) -> impl Iterator<Item = (SocketName, PathBuf)> {
         self.0.split(|&byte| byte == b'\n').filter_map(|line| {
             let line = Line::parse(line).filter(Line::listens)?;
@@ -258,7 +259,8 @@ mod tests {
         assert_eq!(parse_status(b"Name:\tx\n"), Status::default());
     }
 
-    /// Scenario: environments contain TMPDIR once, empty and twice, and each spelling of the switch.
+    /// Scenario: environments contain `TMPDIR` and `XDG_RUNTIME_DIR` once, empty and twice, a relative
+    /// `XDG_RUNTIME_DIR`, and each spelling of the switch.
     /// Guarantee: the values are interpreted like in the runtime.
     #[test]
     fn environ_contains_directory_and_switch() {
@@ -302,7 +304,7 @@ mod tests {
 
     /// Scenario: command lines are of a framework-dependent program, a custom host, a thread without arguments and a
     /// hostile program.
-    /// Guarantee: the name is human-readable, without control characters.
+    /// Guarantee: the name is human-readable, contains no control characters, and is limited in length.
     #[test]
     fn display_name_is_human_readable() {
         assert_eq!(

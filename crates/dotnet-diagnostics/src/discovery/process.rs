@@ -15,7 +15,7 @@ pub struct Process {
     pub ns_pid: u32,
     /// Start time in clock ticks since boot. Together with the pid, it identifies one run of a process.
     pub start_time: u64,
-    /// Effective user id.
+    /// Effective user id; `None` if unknown.
     pub uid: Option<u32>,
     /// Display name, see [`display_name`](super::display_name).
     pub name: String,
@@ -27,8 +27,8 @@ pub struct Process {
     pub evidence: Option<Evidence>,
     /// Address on which the runtime listens; `None` if it was not found.
     pub socket: Option<SocketAddress>,
-    /// Reason why the process cannot be attached to. `None` does not guarantee that the runtime responds: only a
-    /// command can determine that.
+    /// Reason why the process cannot be attached to. `None` does not guarantee that the runtime responds; only a
+    /// command can show this.
     pub obstacle: Option<Obstacle>,
 }
 

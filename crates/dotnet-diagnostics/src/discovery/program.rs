@@ -3,19 +3,20 @@
 use std::fmt;
 use std::path::Path;
 
-/// Emulators, which run programs of other architectures. The process is the emulator, and the program in it is another
-/// one.
+/// Prefixes of the file names of emulators, which run programs of other architectures. The program file of an emulated
+/// process is the emulator.
 const EMULATORS: [&str; 3] = ["qemu-", "rosetta", "box64"];
 
 /// The machine in the header of an ELF file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Machine(
-    /// `e_machine`.
+    /// Value of the field `e_machine`, see elf(5).
     pub u16,
 );
 
 impl Machine {
-    /// Returns the machine of this program, or `None` if it is not in the list.
+    /// Returns the machine of this program, or `None` on architectures other than x86-64, AArch64, x86, Arm and RISC-V
+    /// 64.
     pub fn own() -> Option<Self> {
         let number = match std::env::consts::ARCH {
             "x86_64" => 62,
@@ -78,8 +79,8 @@ impl Program {
         }
     }
 
-    /// Returns a description if the program is built for another architecture than this program, or runs in an
-    /// emulator.
+    /// Returns a description of the difference if the program runs in an emulator or is built for a different
+    /// architecture from this program, and `None` otherwise.
     pub fn foreign(&self) -> Option<String> {
         self.foreign_to(Machine::own())
     }

@@ -19,7 +19,7 @@ use super::socket_name::SocketName;
 use crate::error::Error;
 use crate::obstacle::{Obstacle, Reason};
 
-/// Scans a `/proc`.
+/// A scan of the processes in a `/proc` file system.
 #[derive(Clone, Debug)]
 pub struct Scan {
     host: Host,
@@ -30,8 +30,8 @@ pub struct Scan {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Listing {
-    /// Processes that run .NET, by pid. Processes without a socket and without the runtime library are not recognized:
-    /// NativeAOT and single-file programs with diagnostics disabled.
+    /// Processes that run .NET, in ascending order of pid. Processes without a socket and without the runtime library
+    /// are not recognized: NativeAOT and single-file programs with diagnostics disabled.
     pub processes: Vec<Process>,
     /// Socket files without a process.
     pub stale: Vec<StaleSocket>,
@@ -43,10 +43,10 @@ pub struct Listing {
 pub struct StaleSocket {
     /// Path of the file.
     pub path: PathBuf,
-    /// Process in the file name.
+    /// Pid and start time in the file name.
     pub name: SocketName,
-    /// Whether a connection was refused, which proves that no process listens. Otherwise, the connection could not be
-    /// tried (file of another user), and a hidden process (`hidepid`) may own the socket.
+    /// Whether a connection was refused, which proves that no process listens. Otherwise, no connection could be tried
+    /// because the file belongs to another user, and a hidden process (`hidepid`) can own the socket.
     pub refused: bool,
 }
 
@@ -83,14 +83,15 @@ impl Scan {
         }
     }
 
-    /// Reads another `/proc`: the host's, mounted elsewhere in a container, or a synthetic one in a test.
+    /// Sets the `/proc` to read: the `/proc` of the host, mounted elsewhere in a container, or a synthetic `/proc` in a
+    /// test.
     #[must_use]
     pub fn with_proc_root(mut self, proc_root: impl Into<PathBuf>) -> Self {
         self.host.move_to(proc_root.into());
         self
     }
 
-    /// Searches these directories for stale sockets.
+    /// Sets the directories to search for stale sockets.
     #[must_use]
     pub fn with_socket_directories(mut self, directories: impl IntoIterator<Item = PathBuf>) -> Self {
         self.socket_directories = directories.into_iter().collect();
@@ -117,7 +118,7 @@ impl Scan {
     }
 
     /// Returns the runtime sockets at a path configured by the operator: one socket, or the sockets in a directory,
-    /// which is read. Empty if the directory cannot be read. Blocks the calling thread.
+    /// which is read. The result is empty if the directory cannot be read. Blocks the calling thread.
     pub fn sockets_at(path: &Path) -> Vec<(SocketName, SocketAddress)> {
         let file_name = path.file_name().and_then(|name| SocketName::parse(name.to_str()?));
         if let Some(name) = file_name {
@@ -128,8 +129,8 @@ impl Scan {
         names.map(|name| (name, address(name))).collect()
     }
 
-    /// Returns whether this run of a process still exists, or `true` if that cannot be determined. Reads only its
-    /// `stat` file, which the kernel provides without waiting for the process or a disk.
+    /// Returns whether this run of a process still exists, or `true` if that cannot be determined. Reads only the
+    /// `stat` file of the process, which the kernel provides without waiting for the process or a disk.
     pub fn is_there(&self, pid: u32, start_time: u64) -> bool {
         match Candidate::stat(&self.host, pid) {
             Ok(stat) => stat.start_time == start_time && !matches!(stat.state, 'Z' | 'X'),
@@ -226,8 +227,8 @@ impl Scan {
         Ok(listing)
     }
 
-    /// Returns the sockets without a process in the directories of this scan, by path. `used` contains the sockets of
-    /// the processes found. Blocks the calling thread.
+    /// Returns the sockets without a process in the directories of this scan, sorted by path. `used` contains the
+    /// sockets of the processes found. Blocks the calling thread.
     ///
     /// # Errors
     /// Returns [`Error::Proc`] if `/proc` itself cannot be read.
@@ -297,7 +298,8 @@ fn has_gone(error: &io::Error) -> bool {
     error.kind() == io::ErrorKind::NotFound || error.raw_os_error() == Some(Errno::SRCH.raw_os_error())
 }
 
-/// Returns the process of a socket about which nothing else is visible, or `None` if the socket does not exist.
+/// Returns the process of a configured socket of which only the socket is visible, or `None` if the socket does not
+/// exist.
 fn behind(name: SocketName, address: &SocketAddress) -> Option<Process> {
     let (socket, obstacle) = match address.open() {
         Ok(socket) => (Some(socket), None),
@@ -333,7 +335,8 @@ fn behind(name: SocketName, address: &SocketAddress) -> Option<Process> {
     })
 }
 
-/// Returns `None` if a process listens on the socket, or if the socket was deleted in the meantime.
+/// Returns the socket as stale, or `None` if a process listens on the socket, the socket was deleted in the meantime,
+/// or the check fails for another reason.
 fn stale(name: SocketName, path: PathBuf) -> Option<StaleSocket> {
     match try_connect(&path) {
         Err(Errno::CONNREFUSED) => Some(StaleSocket {

@@ -47,7 +47,8 @@ impl<'a> Line<'a> {
         self.flags & LISTENING != 0
     }
 
-    /// Returns the runtime in the file name of the path.
+    /// Returns the runtime in the file name of the path, or `None` if the path is abstract or its file name is not the
+    /// name of a runtime's socket.
     pub(super) fn runtime(&self) -> Option<SocketName> {
         if !self.path.starts_with(b"/") {
             return None;
@@ -61,7 +62,7 @@ impl<'a> Line<'a> {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct AcceptedConnection<'a> {
-    /// Name in the path of the socket.
+    /// Pid and start time in the path of the socket.
     pub name: SocketName,
     /// Path as bound by the listener, in its own mount namespace.
     pub path: &'a Path,
@@ -69,14 +70,15 @@ pub struct AcceptedConnection<'a> {
     pub inode: u64,
 }
 
-/// Finds accepted connections to runtimes in `/proc/PID/net/unix`, in chunks because the table of a host can be long.
+/// A parser that finds accepted connections to runtimes in `/proc/PID/net/unix`. The parser accepts the table in
+/// chunks, because the table of a host can be long.
 ///
 /// The kernel lists the runtime's end of a connection in the network namespace of the process that *connected*
 /// (`unix_stream_connect`). The table of a process contains the connections of tools in its own pod, and the table of
 /// the host contains the connections of tools on the host.
 ///
-/// Any process can bind any path in its own mount namespace, so an entry proves nothing. A connection that the runtime
-/// has not accepted yet is omitted, because no command of it has been read.
+/// Any process can bind any path in its own mount namespace, so an entry does not prove that a runtime listens. A
+/// connection that the runtime has not accepted yet is omitted, because the runtime has not read a command from it.
 #[derive(Clone, Debug, Default)]
 pub struct AcceptedConnections {
     /// The start of a line whose end has not been received.
@@ -86,7 +88,8 @@ pub struct AcceptedConnections {
 }
 
 impl AcceptedConnections {
-    /// Consumes the next chunk of the table. Bytes after the last line feed are retained for the next chunk.
+    /// Consumes the next chunk of the table, and calls `found` for each accepted connection in it. Bytes after the last
+    /// line feed are retained for the next chunk.
     pub fn take(&mut self, piece: &[u8], mut found: impl FnMut(AcceptedConnection<'_>)) {
         let mut lines = piece.split(|&byte| byte == b'\n');
         let rest = lines.next_back().unwrap_or_default();
@@ -150,7 +153,7 @@ mod tests {
         found
     }
 
-    /// Scenario: the table is from Linux 6.18: a listener, a queued connection, accepted connections, a connection
+    /// Scenario: a table of Linux 6.18 contains a listener, a queued connection, accepted connections, a connection
     /// without a path, a connection with an abstract name, sockets of other programs and a truncated line.
     /// Guarantee: only the accepted connections to runtime paths are found.
     #[test]

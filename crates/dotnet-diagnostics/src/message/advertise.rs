@@ -73,7 +73,7 @@ mod tests {
         }
     }
 
-    /// Scenario: a client connects that sends messages of the opposite direction.
+    /// Scenario: a peer sends a command instead of an advertise message.
     /// Guarantee: the message is refused at the first byte that differs.
     #[test]
     fn command_is_not_an_advertise_message() {

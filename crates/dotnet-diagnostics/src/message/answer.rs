@@ -10,10 +10,10 @@ const ANSWER_SET: u8 = 0xff;
 const ANSWER_OK: u8 = 0x00;
 const ANSWER_ERROR: u8 = 0xff;
 
-/// Maximum size of an environment block, in bytes. Linux limits arguments and environment of a process to 6 MB at its
-/// start, which doubles in UTF-16.
+/// Maximum size of an environment block, in bytes. Linux limits the arguments and the environment of a process to 6 MB
+/// at its start, and UTF-16 doubles this size.
 pub const MAX_ENVIRONMENT_BYTES: u32 = 16 << 20;
-/// Maximum number of variables. An empty variable takes 4 bytes in the message and twelve times that in memory.
+/// Maximum number of variables. An empty variable takes 4 bytes in the message, but 48 bytes in memory.
 pub const MAX_ENVIRONMENT_VARIABLES: u32 = 1 << 17;
 
 /// A runtime's response to a command.

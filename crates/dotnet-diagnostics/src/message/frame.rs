@@ -62,7 +62,7 @@ pub fn encode_frame(set: u8, id: u8, payload: &[u8]) -> Result<Vec<u8>, MessageE
 /// Decodes a frame from the start of a buffer that can still be incomplete.
 ///
 /// An invalid magic is reported at its first invalid byte, before the header is complete, because a peer with a foreign
-/// protocol may never send 20 bytes.
+/// protocol does not necessarily send 20 bytes.
 ///
 /// # Errors
 /// Returns [`MessageError::Magic`] or [`MessageError::FrameSize`] if no further bytes can turn the buffer into a frame.

@@ -2,7 +2,7 @@
 
 use super::error::MessageError;
 
-/// Reads the fields of a payload in order.
+/// A reader for the fields of a payload, in order.
 #[derive(Debug)]
 pub(super) struct Fields<'a> {
     payload: &'a [u8],
@@ -75,7 +75,7 @@ impl<'a> Fields<'a> {
     }
 }
 
-/// Writes the fields of a payload in order.
+/// A writer for the fields of a payload, in order.
 #[derive(Debug, Default)]
 pub(super) struct Payload {
     pub(super) bytes: Vec<u8>,

@@ -1,26 +1,26 @@
-//! Error codes with which a runtime refuses a command.
+//! Error codes that a runtime returns when it rejects a command.
 
 use std::fmt;
 
 /// The HRESULT of an error response.
 ///
-/// Names from `ds-types.h` and `ds-protocol.c` of the runtime.
+/// The names are from `ds-types.h` and `ds-protocol.c` in the source of the runtime.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum RuntimeError {
-    /// 0x80131384: the payload could not be parsed.
+    /// 0x80131384: the runtime could not parse the payload.
     BadEncoding,
-    /// 0x80131385: the runtime does not support the command; it may support an older variant.
+    /// 0x80131385: the runtime does not support the command, but can support an older variant of it.
     UnknownCommand,
-    /// 0x80131386: the runtime does not support the magic.
+    /// 0x80131386: the runtime does not support the magic bytes of the protocol.
     UnknownMagic,
     /// 0x80131387: the runtime reported an unknown error.
     UnknownError,
-    /// 0x80131515: not supported on this platform or in this build.
+    /// 0x80131515: the runtime does not support the command on this platform or in this build.
     NotSupported,
-    /// 0x80004005: failed, for example a session that could not be created.
+    /// 0x80004005: the command failed, for example because the runtime could not create a session.
     Fail,
-    /// 0x8013135B: not available yet.
+    /// 0x8013135B: the runtime is not ready for the command yet.
     NotYetAvailable,
     /// 0x80131371: the runtime is still suspended at startup and cannot execute the command now.
     RuntimeUninitialized,
@@ -74,8 +74,8 @@ impl RuntimeError {
     const fn meaning(self) -> &'static str {
         match self {
             Self::BadEncoding => "the runtime could not parse the command",
-            Self::UnknownCommand => "the runtime does not support the command (an older .NET)",
-            Self::UnknownMagic => "the runtime does not support the protocol's magic",
+            Self::UnknownCommand => "the runtime does not support the command (older .NET version)",
+            Self::UnknownMagic => "the runtime does not support the protocol's magic bytes",
             Self::UnknownError => "the runtime reported an unknown error",
             Self::NotSupported => "the runtime does not support the command on this platform or in this build",
             Self::Fail => "the command failed (for example because 64 sessions are running, or memory is insufficient)",
@@ -100,8 +100,8 @@ impl fmt::Display for RuntimeError {
 mod tests {
     use super::*;
 
-    /// Scenario: HRESULTs are named, and one is unknown.
-    /// Guarantee: the numbers round-trip, and the message contains the unknown number.
+    /// Scenario: every known HRESULT and an unknown HRESULT are converted to an error and back.
+    /// Guarantee: each HRESULT round-trips, and the message for the unknown HRESULT contains its number.
     #[test]
     fn hresult_round_trips() {
         for (code, error) in RuntimeError::NAMED {

@@ -10,12 +10,12 @@ pub const RUNTIME_PROVIDER: &str = "Microsoft-Windows-DotNETRuntime";
 /// Keywords of [`RUNTIME_PROVIDER`] that disturb the target: 0x800000 (GCHeapCollect) forces a full collection when the
 /// session starts; 0x100000 (GCHeapDump) and 0x400000 (GCHeapSurvivalAndMovement) make every collection walk the heap.
 pub const INDUCING_KEYWORDS: u64 = 0x80_0000 | 0x10_0000 | 0x40_0000;
-/// Keyword of the default rundown, which "true" means in CollectTracing2 and 3.
+/// Keyword of the default rundown. In CollectTracing2 and CollectTracing3, a boolean requests this rundown.
 pub const DEFAULT_RUNDOWN_KEYWORD: u64 = 0x8002_0139;
 /// Maximum number of providers that a runtime accepts in a session.
 pub const MAX_PROVIDERS: usize = 1000;
 /// Default maximum size of the target's event buffers, in megabytes. The buffers are in the target's memory; garbage
-/// collection events at Informational level need far less.
+/// collection events at Informational level need much less.
 pub const DEFAULT_BUFFER_MB: u32 = 8;
 
 /// Settings of an event session.

@@ -15,11 +15,11 @@ use crate::error::Error;
 /// Maximum number of connections that wait to be accepted, as for a runtime's own socket.
 const BACKLOG: i32 = 255;
 
-/// The file of a listening socket. It is deleted on drop if it is still the same file.
+/// The file of a listening socket. On drop, the file is deleted if the path still refers to this file.
 #[derive(Debug)]
 pub(super) struct BoundSocket {
     path: PathBuf,
-    /// Open descriptor of the file, which is not read. It keeps the inode number from being reused before the
+    /// Open descriptor of the file, which is not read. The descriptor prevents reuse of the inode number before the
     /// comparison.
     file: OwnedFd,
 }

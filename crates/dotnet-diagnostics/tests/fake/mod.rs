@@ -12,9 +12,9 @@ use tokio::net::{UnixListener, UnixStream};
 /// The reaction of a simulated runtime to a request: the bytes that it writes, and the use of the connection
 /// afterwards.
 pub(crate) enum Reaction {
-    /// Writes these bytes and closes.
+    /// Writes these bytes and closes the connection.
     Close(Vec<u8>),
-    /// Writes these bytes one at a time and closes.
+    /// Writes these bytes one at a time and closes the connection.
     Drip(Vec<u8>),
     /// Writes these bytes and keeps the connection open indefinitely.
     Hang(Vec<u8>),

@@ -3,19 +3,19 @@
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use base::time::Moment;
-use gc_rules::incident::{BegunRecordings, Recordings, Share};
+use incidents::{BegunRecordings, QuotaOwner, Recordings};
 
 #[derive(Debug, Default)]
-pub(super) struct Begun(Mutex<BegunRecordings>);
+pub(super) struct RecordingRegistry(Mutex<BegunRecordings>);
 
-impl Begun {
-    /// Forgets a recording that was not written, so that the next one can start.
+impl RecordingRegistry {
+    /// Forgets a recording that was not written, so that the next recording can start.
     pub(super) fn forget(&self, id: &str) {
         self.lock().forget(id);
     }
 
     /// Returns the owner of the recording with this id, or `None` if there is no such recording.
-    pub(super) fn share(&self, id: &str) -> Option<Share> {
+    pub(super) fn share(&self, id: &str) -> Option<QuotaOwner> {
         self.lock().share(id)
     }
 
@@ -24,8 +24,8 @@ impl Begun {
     }
 }
 
-impl Recordings for Begun {
-    fn begin(&self, share: &Share, rule: &Arc<str>, at: Moment, id: &Arc<str>) -> Result<(), Arc<str>> {
+impl Recordings for RecordingRegistry {
+    fn begin(&self, share: &QuotaOwner, rule: &Arc<str>, at: Moment, id: &Arc<str>) -> Result<(), Arc<str>> {
         self.lock().begin(share, rule, at, id)
     }
 }

@@ -1,7 +1,8 @@
-//! The files of the black box: their names, which of them are kept, and how they are read.
+//! The files of the black box: their names, retention and access.
 //!
-//! `20261123T114742Z-shop-4711-1f2e3d4c5b6a7988-27s-10s.nettrace`: when the incident began, the process, its pid, the
-//! incident's id (or `died`); 27 s before it and 10 s after are in it. All of it but the seconds is the recording's id.
+//! `20261123T114742Z-shop-4711-1f2e3d4c5b6a7988-27s-10s.nettrace` consists of the start of the incident, the process,
+//! its pid, the incident's id (or `died`), and the recorded time before and after the start (27 s and 10 s). The name
+//! without these times is the id of the recording.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, HashMap, VecDeque};
@@ -14,7 +15,7 @@ use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::SystemTime;
 
 use base::directory::create_private;
-use gc_rules::incident::Share;
+use incidents::QuotaOwner;
 use schemars::JsonSchema;
 use serde::Serialize;
 
@@ -23,28 +24,28 @@ use base::run_key::RunKey;
 use super::BlackBoxOptions;
 use crate::store::Store;
 
-/// The directory, below that of the state.
+/// Name of the directory, within the state directory.
 const FOLDER: &str = "black-box";
 
-/// The end of a file's name.
+/// Suffix of a recording's file name.
 const ENDING: &str = ".nettrace";
 
-/// The end of the path of its page.
+/// Suffix of the path of a recording's page.
 const PAGE: &str = ".html";
 
-/// The end of the name of one that is being written.
+/// Suffix of the name of a file that is being written.
 const PARTIAL: &str = ".partial";
 
-/// Runs that ended whose recordings are known.
-const MOST_DEAD: usize = 256;
+/// Maximum number of exited processes whose recordings are remembered.
+const MAX_DEAD: usize = 256;
 
-/// The longest id.
-const MOST_ID: usize = 120;
+/// Maximum length of an id, in bytes.
+const MAX_ID: usize = 120;
 
-/// Where a recording is served, followed by its id and [`ENDING`].
+/// Path under which recordings are served. The id and [`ENDING`] follow.
 pub const URL: &str = "/api/v1/evidence/";
 
-/// The files of one directory.
+/// The recordings in one directory.
 #[derive(Debug)]
 pub struct Files {
     folder: PathBuf,
@@ -53,11 +54,11 @@ pub struct Files {
     written: AtomicU64,
     failed: AtomicU64,
     dropped: AtomicU64,
-    /// Whose those are that were made here, by id. It has those that are there.
-    shares: Mutex<HashMap<String, Share>>,
-    /// Of the runs that ended last: what has their end.
+    /// Owners of the existing recordings that this instance created, by id.
+    shares: Mutex<HashMap<String, QuotaOwner>>,
+    /// Recordings that contain the end of a process, for the last processes that exited.
     of_dead: Mutex<VecDeque<(RunKey, Arc<str>)>>,
-    /// Ids of recordings that an earlier gcwatch left unfinished.
+    /// Ids of recordings that an earlier instance did not complete.
     cut: Vec<String>,
     store: OnceLock<Store>,
 }
@@ -66,36 +67,36 @@ pub struct Files {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct FileRecord {
     kind: &'static str,
-    /// What incidents call it.
+    /// Id of the recording, which incidents refer to.
     pub id: String,
-    /// Its name in the directory.
+    /// Name of the file in the directory.
     pub file: String,
-    /// Where it is served.
+    /// URL of the recording.
     pub url: String,
-    /// The name of the process, as far as a file's name can have it.
+    /// Name of the process, limited to the characters that a file name can have.
     pub process: Option<String>,
     /// Pid on the host.
     pub pid: Option<u32>,
-    /// The incident's id; null: the process died without one.
+    /// Id of the incident; null if the process died without an incident.
     pub incident: Option<String>,
-    /// How much is in it of what was before the incident; null: it was cut.
+    /// Recorded time before the incident, in seconds; null if the recording was not completed.
     pub seconds_before: Option<u64>,
-    /// The same of what was after.
+    /// Recorded time after the incident, in seconds; null if the recording was not completed.
     pub seconds_after: Option<u64>,
-    /// Its size.
+    /// Size of the file, in bytes.
     pub bytes: u64,
 }
 
-/// What a directory has, for the choice of what is deleted.
+/// A file of the directory.
 #[derive(Debug, Clone, PartialEq, Eq)]
-struct Listed {
+struct ListedFile {
     name: String,
     bytes: u64,
     modified: SystemTime,
 }
 
 impl Files {
-    /// Makes the directory, and completes what was left unfinished.
+    /// Creates the directory, and gives the incomplete recordings of earlier instances their final names.
     pub(super) fn open(state: &Path, options: &BlackBoxOptions) -> io::Result<Self> {
         let mut files = Self {
             folder: state.join(FOLDER),
@@ -121,55 +122,58 @@ impl Files {
         Ok(files)
     }
 
-    /// Recordings are also stored outside of the host, with those that an earlier gcwatch left unfinished.
+    /// Sets the store for copies outside the host. The store also receives the recordings that an earlier instance did
+    /// not complete.
     pub fn set_store(&self, store: Store) {
         for id in &self.cut {
             store.store_file(self.folder.join(format!("{id}-cut{ENDING}")), format!("{id}{ENDING}"));
         }
-        // It is set once.
+        // The store is set only once.
         let _set_already = self.store.set(store);
     }
 
-    /// A recording has the end of a run.
+    /// Records that a recording contains the end of a run, if the recording exists.
     pub(super) fn has_end(&self, run: RunKey, id: &Arc<str>) {
         if !self.knows(id) {
             return;
         }
         let mut of_dead = self.of_dead.lock().unwrap_or_else(PoisonError::into_inner);
-        if of_dead.len() >= MOST_DEAD {
+        if of_dead.len() >= MAX_DEAD {
             of_dead.pop_front();
         }
         of_dead.push_back((run, Arc::clone(id)));
     }
 
-    /// The recording that has the end of a run.
-    pub fn of_dead(&self, run: RunKey) -> Option<Arc<str>> {
+    /// Returns the id of the newest recording that contains the end of a run, or `None` if no such recording is
+    /// remembered.
+    pub fn find_last_recording(&self, run: RunKey) -> Option<Arc<str>> {
         let of_dead = self.of_dead.lock().unwrap_or_else(PoisonError::into_inner);
         let mut newest = of_dead.iter().rev();
         newest.find(|(known, _)| *known == run).map(|(_, id)| Arc::clone(id))
     }
 
-    /// The directory.
+    /// Returns the directory.
     pub fn folder(&self) -> &Path {
         &self.folder
     }
 
-    /// Every recording that is complete, the newest first.
+    /// Returns all recordings except the recordings that are being written, newest first.
     ///
     /// # Errors
     ///
-    /// When the directory cannot be read.
+    /// Returns an error if the directory cannot be read.
     pub fn list(&self) -> io::Result<Vec<FileRecord>> {
         let mut all = self.listed(ENDING)?;
         all.sort_by(|one, other| other.name.cmp(&one.name));
         Ok(all.into_iter().filter_map(|listed| listed.record()).collect())
     }
 
-    /// The file of a recording, and its size. `None`: there is none, or not any more.
+    /// Opens the file of a recording. Returns the file, its size and its name, or `None` if the recording does not
+    /// exist or was deleted.
     ///
     /// # Errors
     ///
-    /// When it cannot be read.
+    /// Returns an error if the file cannot be read.
     pub fn read(&self, id: &str) -> io::Result<Option<(File, u64, String)>> {
         let Some(found) = self.find(id)? else { return Ok(None) };
         match File::open(self.folder.join(&found.name)) {
@@ -182,25 +186,25 @@ impl Files {
         }
     }
 
-    /// Whether a recording is being written.
+    /// Returns whether a recording is being written.
     pub fn is_being_written(&self, id: &str) -> bool {
         is_id(id) && self.folder.join(format!("{id}{PARTIAL}")).exists()
     }
 
-    /// Whether there is something with this id, complete or not.
+    /// Returns whether a recording with this id exists, complete or not.
     pub(super) fn knows(&self, id: &str) -> bool {
         self.is_being_written(id) || matches!(self.find(id), Ok(Some(_)))
     }
 
-    /// Most bytes of all files.
+    /// Returns the maximum size of all files together, in bytes.
     pub(super) fn max_bytes(&self) -> u64 {
         self.max_bytes
     }
 
-    /// Begins a file. `share`: whose it is, where that is known.
-    pub(super) fn create(&self, id: &str, share: Option<Share>) -> io::Result<File> {
+    /// Creates a file. `share` is the owner of the recording, if known.
+    pub(super) fn create(&self, id: &str, share: Option<QuotaOwner>) -> io::Result<File> {
         if !is_id(id) {
-            return Err(io::Error::other("its id is no name of a file"));
+            return Err(io::Error::other("its id is not a valid file name"));
         }
         if let Some(share) = share {
             self.shares().insert(id.to_owned(), share);
@@ -210,17 +214,18 @@ impl Files {
         options.open(self.folder.join(format!("{id}{PARTIAL}")))
     }
 
-    fn shares(&self) -> MutexGuard<'_, HashMap<String, Share>> {
+    fn shares(&self) -> MutexGuard<'_, HashMap<String, QuotaOwner>> {
         self.shares.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// A file is whole and on the disk: it gets its name, and others give way ([`surplus`]). Returns the name.
+    /// Renames a complete file to its final name, after deleting older files if necessary ([`surplus`]), and passes the
+    /// file to the store if a store is set. Returns the name.
     pub(super) fn complete(&self, id: &str, seconds: (u64, u64)) -> io::Result<String> {
         let (before, after) = seconds;
         let partial = self.folder.join(format!("{id}{PARTIAL}"));
         let metadata = fs::metadata(&partial)?;
         let name = format!("{id}-{before}s-{after}s{ENDING}");
-        self.make_room(Some(Listed {
+        self.make_room(Some(ListedFile {
             name: name.clone(),
             bytes: metadata.len(),
             modified: metadata.modified()?,
@@ -234,12 +239,12 @@ impl Files {
         Ok(name)
     }
 
-    /// An incident is not recorded, as the writer is behind. Returns how many were not before it.
+    /// Counts an incident that is not recorded because the writer is behind. Returns the previous count.
     pub(super) fn drop_one(&self) -> u64 {
         self.dropped.fetch_add(1, Ordering::Relaxed)
     }
 
-    /// Recordings by what became of them.
+    /// Returns the number of recordings by outcome.
     pub fn counts(&self) -> [(&'static str, u64); 3] {
         let of = |count: &AtomicU64| count.load(Ordering::Relaxed);
         [
@@ -249,34 +254,34 @@ impl Files {
         ]
     }
 
-    /// A file cannot be completed.
+    /// Counts a failed recording, and deletes its file.
     pub(super) fn abandon(&self, id: &str) {
         self.failed.fetch_add(1, Ordering::Relaxed);
         let _nothing_there = fs::remove_file(self.folder.join(format!("{id}{PARTIAL}")));
     }
 
-    /// Deletes files until there is room for this one, too.
-    fn make_room(&self, new: Option<Listed>) -> io::Result<()> {
+    /// Deletes files until all files, including the new file, are within the limits.
+    fn make_room(&self, new: Option<ListedFile>) -> io::Result<()> {
         let all = self.listed(ENDING)?;
         let mut shares = self.shares();
         shares
             .retain(|id, _| all.iter().chain(&new).any(|listed| listed.id() == Some(id)) || self.is_being_written(id));
-        let share = |listed: &Listed| shares.get(listed.id()?).cloned();
+        let share = |listed: &ListedFile| shares.get(listed.id()?).cloned();
         let surplus = surplus(all, new.as_ref(), share, self.max_files, self.max_bytes);
         drop(shares);
         for old in surplus {
             fs::remove_file(self.folder.join(&old.name))?;
             tracing::info!(
                 target: "gcwatch::evidence",
-                "deleted a recording of the black box, {}: evidence.black_box limits them, and whose are most lose theirs \
-                 first",
+                "deleted a recording of the black box, {}, to stay within the limits of evidence.black_box; the \
+                 largest tenant loses its oldest recordings first",
                 old.name
             );
         }
         Ok(())
     }
 
-    fn find(&self, id: &str) -> io::Result<Option<Listed>> {
+    fn find(&self, id: &str) -> io::Result<Option<ListedFile>> {
         if !is_id(id) {
             return Ok(None);
         }
@@ -284,8 +289,8 @@ impl Files {
         Ok(all.find(|listed| listed.id() == Some(id)))
     }
 
-    /// The files of that ending; what is nobody's is left alone.
-    fn listed(&self, ending: &str) -> io::Result<Vec<Listed>> {
+    /// Returns the files with this suffix. Other files are ignored.
+    fn listed(&self, ending: &str) -> io::Result<Vec<ListedFile>> {
         let mut all = Vec::new();
         for entry in fs::read_dir(&self.folder)? {
             let entry = entry?;
@@ -295,15 +300,16 @@ impl Files {
             let metadata = entry.metadata()?;
             if name.ends_with(ending) && metadata.is_file() {
                 let (bytes, modified) = (metadata.len(), metadata.modified()?);
-                all.push(Listed { name, bytes, modified });
+                all.push(ListedFile { name, bytes, modified });
             }
         }
         Ok(all)
     }
 }
 
-impl Listed {
-    /// The id and what is said after it; `None`: the file is none of ours.
+impl ListedFile {
+    /// Returns the id, and the seconds before and after the incident; the seconds are `None` if the recording was not
+    /// completed. The result is `None` if the file is not a recording.
     fn split(&self) -> Option<(&str, Option<(u64, u64)>)> {
         let stem = self.name.strip_suffix(ENDING)?;
         if let Some(id) = stem.strip_suffix("-cut") {
@@ -319,7 +325,7 @@ impl Listed {
         self.split().map(|(id, _)| id)
     }
 
-    /// The name of the process, as far as the name of the file has it.
+    /// Returns the name of the process, as given in the file name.
     fn process(&self) -> &str {
         process_of(self.id().unwrap_or_default())
     }
@@ -344,51 +350,53 @@ impl Listed {
     }
 }
 
-/// The name of the process in an id; empty: there is none.
+/// Returns the name of the process in an id, or an empty string if the id has no name.
 pub(super) fn process_of(id: &str) -> &str {
     let name = id.rsplitn(3, '-').nth(2).and_then(|rest| rest.split_once('-'));
     name.map_or("", |(_, name)| name)
 }
 
-/// Where the recording with that id is served.
+/// Returns the URL of the recording with this id.
 pub fn url(id: &str) -> String {
     format!("{URL}{id}{ENDING}")
 }
 
-/// The id in the last part of a path under [`URL`].
+/// Returns the id in the last part of a path under [`URL`].
 pub fn id_of(part: &str) -> Option<&str> {
     part.strip_suffix(ENDING).filter(|id| is_id(id))
 }
 
-/// The id in the last part of the path of a recording's page.
+/// Returns the id in the last part of the path of a recording's page.
 pub fn id_of_page(part: &str) -> Option<&str> {
     part.strip_suffix(PAGE).filter(|id| is_id(id))
 }
 
-/// Whether it is the id of a recording, and so the beginning of a file's name and of nothing else.
+/// Returns whether a text has the form of an id. An id contains no `/` and no `.`, so that it cannot name a file in
+/// another directory.
 fn is_id(id: &str) -> bool {
     let is_of_name = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'-' || byte == b'_';
-    !id.is_empty() && id.len() <= MOST_ID && id.bytes().all(is_of_name)
+    !id.is_empty() && id.len() <= MAX_ID && id.bytes().all(is_of_name)
 }
 
-/// The files to delete, so that with the new one there are at most so many with so many bytes: of the tenant with most
-/// of them, of that one's service with most, the oldest. So whoever makes many loses their own, under any name. What
-/// is there from an earlier gcwatch is taken for one tenant's, and each name for a service.
+/// Returns the files to delete, so that at most `files` files with at most `bytes` bytes remain, including the new
+/// file. Each returned file is the oldest of the largest service of the largest tenant. A tenant that creates many
+/// recordings therefore loses its own recordings, under any name. Recordings of an earlier instance count as recordings
+/// of one tenant, in which each process name is a service.
 fn surplus(
-    mut all: Vec<Listed>,
-    new: Option<&Listed>,
-    share: impl Fn(&Listed) -> Option<Share>,
+    mut all: Vec<ListedFile>,
+    new: Option<&ListedFile>,
+    share: impl Fn(&ListedFile) -> Option<QuotaOwner>,
     files: usize,
     bytes: u64,
-) -> Vec<Listed> {
+) -> Vec<ListedFile> {
     all.sort_by(|one, other| (one.modified, &one.name).cmp(&(other.modified, &other.name)));
-    let key = |listed: &Listed| {
-        share(listed).unwrap_or_else(|| Share {
+    let key = |listed: &ListedFile| {
+        share(listed).unwrap_or_else(|| QuotaOwner {
             tenant: "".into(),
             service: listed.process().into(),
         })
     };
-    let mut groups: BTreeMap<Share, Group> = BTreeMap::new();
+    let mut groups: BTreeMap<QuotaOwner, Group> = BTreeMap::new();
     let mut whole = Sizes::default();
     if let Some(new) = new {
         groups.entry(key(new)).or_default().sizes.add(new);
@@ -408,7 +416,7 @@ fn surplus(
         for (share, group) in &groups {
             *of_tenants.entry(Arc::clone(&share.tenant)).or_default() += size(&group.sizes);
         }
-        let of_tenant = |share: &Share| of_tenants.get(&share.tenant).copied();
+        let of_tenant = |share: &QuotaOwner| of_tenants.get(&share.tenant).copied();
         let left = groups.iter_mut().filter_map(|(key, group)| {
             let oldest = group.listed.front()?.modified;
             Some(((of_tenant(key), size(&group.sizes), Reverse(oldest)), group))
@@ -427,10 +435,10 @@ fn surplus(
 /// Recordings of one service of a tenant.
 #[derive(Debug, Default)]
 struct Group {
-    /// With the new one.
+    /// Number and size of the recordings, including the new recording.
     sizes: Sizes,
-    /// The oldest first.
-    listed: VecDeque<Listed>,
+    /// The existing recordings, oldest first.
+    listed: VecDeque<ListedFile>,
 }
 
 #[derive(Debug, Clone, Copy, Default)]
@@ -440,12 +448,12 @@ struct Sizes {
 }
 
 impl Sizes {
-    fn add(&mut self, listed: &Listed) {
+    fn add(&mut self, listed: &ListedFile) {
         self.files += 1;
         self.bytes = self.bytes.saturating_add(listed.bytes);
     }
 
-    fn remove(&mut self, listed: &Listed) {
+    fn remove(&mut self, listed: &ListedFile) {
         self.files = self.files.saturating_sub(1);
         self.bytes = self.bytes.saturating_sub(listed.bytes);
     }
@@ -460,18 +468,19 @@ mod tests {
 
     const ID: &str = "20261123T114742Z-my-shop-4711-1f2e3d4c5b6a7988";
 
-    fn listed(name: &str, bytes: u64, at: u64) -> Listed {
-        Listed {
+    fn listed(name: &str, bytes: u64, at: u64) -> ListedFile {
+        ListedFile {
             name: name.to_owned(),
             bytes,
             modified: SystemTime::UNIX_EPOCH + Duration::from_secs(at),
         }
     }
 
-    /// Scenario: files beyond the number, beyond the bytes, within both, and one that is larger than all may be.
-    /// Guarantee: the oldest are deleted, no more than it takes.
+    /// Scenario: the files exceed the maximum number, the maximum size or neither; one file is larger than the maximum
+    /// size.
+    /// Guarantee: the oldest files are deleted, and no more than necessary.
     #[test]
-    fn the_oldest_give_way() {
+    fn oldest_files_are_deleted() {
         let all = || vec![listed("c", 30, 3), listed("a", 10, 1), listed("b", 20, 2)];
         let names = |files, bytes| -> Vec<String> {
             let surplus = surplus(all(), None, |_| None, files, bytes);
@@ -484,11 +493,12 @@ mod tests {
         assert_eq!(names(3, 0), ["a", "b", "c"]);
     }
 
-    /// Scenario: a process that restarts has twenty new recordings, of a tenant with another name for each process there
-    /// are ten, and an older one is of a third; each makes another one.
-    /// Guarantee: whoever has most loses the oldest of their own, by number and by bytes; the third keeps its one.
+    /// Scenario: one tenant has twenty recent recordings of a restarting process; another tenant has ten recordings,
+    /// each with its own process name; a third tenant has one older recording; each tenant adds a recording.
+    /// Guarantee: the tenant with the most recordings loses its oldest recordings, by number and by size; the third
+    /// tenant keeps its recording.
     #[test]
-    fn whoever_makes_many_loses_their_own() {
+    fn tenant_with_most_recordings_loses_oldest() {
         let file = |name: &str, pid: u64, bytes| {
             listed(
                 &format!("20261123T114742Z-{name}-{pid}-1f2e3d4c5b6a7988-1s-1s.nettrace"),
@@ -499,18 +509,18 @@ mod tests {
         let mut all = vec![file("honest", 1, 90)];
         all.extend((100..120).map(|pid| file("loop", pid, 10)));
         all.extend((200..210).map(|pid| file(&format!("any{pid}"), pid, 10)));
-        let share = |listed: &Listed| {
+        let share = |listed: &ListedFile| {
             let tenant = match listed.process() {
                 "honest" => "pod a",
                 "loop" => "user 1000",
                 _ => "pod b",
             };
-            Some(Share {
+            Some(QuotaOwner {
                 tenant: tenant.into(),
                 service: listed.process().into(),
             })
         };
-        let gone = |new: Option<Listed>, files, bytes| -> Vec<String> {
+        let gone = |new: Option<ListedFile>, files, bytes| -> Vec<String> {
             let surplus = surplus(all.clone(), new.as_ref(), share, files, bytes);
             surplus.iter().map(|listed| listed.process().to_owned()).collect()
         };
@@ -523,20 +533,20 @@ mod tests {
         assert!(heavy.len() == 9 && heavy.iter().all(|name| name == "loop"), "{heavy:?}");
     }
 
-    /// Scenario: a pod has one recording for each of many names, all of one user; another pod of that user has three of
-    /// one name, and makes a fourth.
-    /// Guarantee: only the first one loses some.
+    /// Scenario: one pod of a user has one recording for each of many process names; another pod of the user has three
+    /// recordings with the same name; each pod adds a recording.
+    /// Guarantee: only the first pod loses recordings.
     #[test]
-    fn new_names_push_out_nobody() {
+    fn new_names_displace_only_their_own_pod() {
         let file = |name: &str, pid: u64| {
             let name = format!("20261123T114742Z-{name}-{pid}-1f2e3d4c5b6a7988-1s-1s.nettrace");
             listed(&name, 10, pid)
         };
-        let mut all: Vec<Listed> = (1..=3).map(|pid| file("honest", pid)).collect();
+        let mut all: Vec<ListedFile> = (1..=3).map(|pid| file("honest", pid)).collect();
         all.extend((100..117).map(|pid| file(&format!("any{pid}"), pid)));
-        let share = |listed: &Listed| {
+        let share = |listed: &ListedFile| {
             let is_honest = listed.process() == "honest";
-            Some(Share {
+            Some(QuotaOwner {
                 tenant: if is_honest { "pod a" } else { "pod b" }.into(),
                 service: listed.process().into(),
             })
@@ -551,10 +561,10 @@ mod tests {
         }
     }
 
-    /// Scenario: names of recordings, of one that was cut, and of other files.
-    /// Guarantee: the record says what the name says.
+    /// Scenario: file names of recordings, of an incomplete recording and of other files are parsed.
+    /// Guarantee: the records contain the data of the names; other files have no record.
     #[test]
-    fn names_say_what_is_in_the_file() {
+    fn record_is_parsed_from_file_name() {
         let record = listed(&format!("{ID}-27s-10s.nettrace"), 5, 0).record().unwrap();
         assert_eq!((record.id.as_str(), record.pid), (ID, Some(4711)));
         assert_eq!(record.process.as_deref(), Some("my-shop"));
@@ -572,10 +582,10 @@ mod tests {
         }
     }
 
-    /// Scenario: paths that would leave the directory, name other files, or nothing.
-    /// Guarantee: they are no ids.
+    /// Scenario: paths that would leave the directory, or that do not name a recording, are parsed.
+    /// Guarantee: no id is returned.
     #[test]
-    fn no_path_leaves_the_directory() {
+    fn path_outside_directory_has_no_id() {
         for part in [
             "../lock.nettrace",
             "a/b.nettrace",
@@ -589,10 +599,10 @@ mod tests {
         }
     }
 
-    /// Scenario: the directory of recordings is a link to one with more of them than may be.
-    /// Guarantee: it is refused, and nothing in the other one is deleted.
+    /// Scenario: the directory is a link to a directory with more recordings than allowed.
+    /// Guarantee: opening fails, and the files in the other directory are kept.
     #[test]
-    fn recordings_of_others_are_left_alone() {
+    fn recordings_behind_link_are_kept() {
         let (state, foreign) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
         for pid in 0..9 {
             let name = format!("20261123T114742Z-shop-{pid}-died-1s-0s.nettrace");
@@ -608,11 +618,12 @@ mod tests {
         assert_eq!(fs::read_dir(foreign.path()).unwrap().count(), 9);
     }
 
-    /// Scenario: a gcwatch that is killed while it writes; the next one writes two more, of which one may stay.
-    /// Guarantee: what was cut is a recording; files are for their user alone; the oldest give way, others are left
-    /// alone.
+    /// Scenario: an instance is killed while it writes a recording; the next instance has a limit of one file and
+    /// writes another recording.
+    /// Guarantee: the incomplete recording is listed; only the user can read the files; the oldest recordings are
+    /// deleted, and other files are kept.
     #[test]
-    fn files_outlive_a_kill() {
+    fn files_survive_kill() {
         let state = tempfile::tempdir().unwrap();
         let options = |max_files| BlackBoxOptions {
             max_files,

@@ -1,8 +1,9 @@
-//! A recording as a page. It is rendered by a process of its own, `gcwatch recording-page`, started by gcwatch and of
-//! use to nobody else: what is in a recording came from its target, which may be hostile.
+//! The page of a recording. A dedicated process renders it: `gcwatch recording-page`, started by gcwatch and not
+//! intended for users. The content of a recording comes from its target, which can be hostile.
 //!
-//! The recording is its standard input, the page its standard output, a refusal a line on standard error. Its memory
-//! and its time are bounded by the kernel ([`bound`]), and by who started it ([`rendered`]).
+//! The process reads the recording from standard input, and writes the page to standard output or a refusal as one line
+//! to standard error. The kernel limits its memory and CPU time ([`bound`]), and its parent limits its duration
+//! ([`rendered`]).
 
 use std::fs::File;
 use std::io::{self, Read as _};
@@ -12,21 +13,22 @@ use std::time::Duration;
 
 use super::super::bounds::bound;
 
-/// The argument that makes a process this one. Not a command: no help shows it.
+/// First argument of this process. It is not a command, so the help does not show it.
 const ARGUMENT: &str = "recording-page";
-/// The program itself, also when its file was replaced.
+/// Path of the program, which is also valid if its file was replaced.
 const PROGRAM: &str = "/proc/self/exe";
-/// Memory that it may take beyond the program: a recording of the black box is at most some megabytes.
+/// Maximum memory in addition to the program. A recording of the black box has at most a few megabytes.
 const MORE_BYTES: u64 = 256 << 20;
-/// Seconds of CPU that it may take.
+/// Maximum CPU time, in seconds.
 const CPU_SECONDS: u64 = 20;
-/// How long it may take.
-const WITHIN: Duration = Duration::from_secs(60);
-/// Bytes of a page, and of a refusal, that are taken from it.
-const MOST_PAGE: u64 = 32 << 20;
-const MOST_REFUSAL: u64 = 4 << 10;
+/// Timeout for rendering.
+const PAGE_TIMEOUT: Duration = Duration::from_secs(60);
+/// Maximum size of a page and of a refusal, in bytes.
+const MAX_PAGE: u64 = 32 << 20;
+const MAX_REFUSAL: u64 = 4 << 10;
 
-/// The name of the recording, if this process was started to render one. It is bounded from then on.
+/// Returns the name of the recording if this process was started to render its page, and limits the process in this
+/// case. Otherwise returns `None`.
 pub fn is_asked_for() -> Option<String> {
     let mut arguments = std::env::args_os().skip(1);
     arguments.next().filter(|first| first == ARGUMENT)?;
@@ -35,15 +37,15 @@ pub fn is_asked_for() -> Option<String> {
     Some(name)
 }
 
-/// The page of a recording, in a process of its own. Blocking, for [`WITHIN`] at most.
+/// Renders the page of a recording in a dedicated process. Blocks the calling thread for at most [`PAGE_TIMEOUT`].
 ///
 /// # Errors
 ///
-/// When the process cannot be started, refuses the recording, or meets a bound: a sentence.
+/// Returns an error with a sentence if the process cannot be started, refuses the recording, or exceeds a limit.
 pub fn rendered(recording: File, name: &str) -> io::Result<Vec<u8>> {
     let mut child = Command::new(PROGRAM)
         .args([ARGUMENT, name])
-        // Passwords of receivers may be in it.
+        // The environment can contain passwords of receivers.
         .env_clear()
         .current_dir("/")
         .stdin(recording)
@@ -58,12 +60,12 @@ pub fn rendered(recording: File, name: &str) -> io::Result<Vec<u8>> {
         .name("recording-page".to_owned())
         .spawn(move || {
             let mut page = Vec::new();
-            let read = output.take(MOST_PAGE + 1).read_to_end(&mut page);
+            let read = output.take(MAX_PAGE + 1).read_to_end(&mut page);
             let _given_up = give.send(read.map(|_| page));
         })?;
-    let page = taken.recv_timeout(WITHIN);
-    // One that is done has closed its output, and ends; one that is not must not go on.
-    let is_whole = matches!(&page, Ok(Ok(page)) if page.len() as u64 <= MOST_PAGE);
+    let page = taken.recv_timeout(PAGE_TIMEOUT);
+    // A process that has finished has closed its output and exits. Any other process is killed.
+    let is_whole = matches!(&page, Ok(Ok(page)) if page.len() as u64 <= MAX_PAGE);
     if !is_whole {
         let _ended_already = child.kill();
     }
@@ -72,7 +74,7 @@ pub fn rendered(recording: File, name: &str) -> io::Result<Vec<u8>> {
         Ok(page) if is_whole && status.success() => page,
         _ if is_whole => {
             let mut refusal = Vec::new();
-            let _cut = errors.take(MOST_REFUSAL).read_to_end(&mut refusal);
+            let _cut = errors.take(MAX_REFUSAL).read_to_end(&mut refusal);
             let refusal = String::from_utf8_lossy(&refusal);
             Err(io::Error::other(sentence(&refusal, status)))
         }
@@ -82,12 +84,12 @@ pub fn rendered(recording: File, name: &str) -> io::Result<Vec<u8>> {
     }
 }
 
-/// Returns why there is no page: the refusal, or a bound if a signal ended the process. Then its last words are those
-/// of the allocator.
+/// Returns the reason why there is no page: the refusal, or a limit if a signal killed the process. In this case, the
+/// text on standard error comes from the allocator.
 fn sentence(refusal: &str, status: ExitStatus) -> String {
     let refusal = refusal.trim().trim_start_matches("gcwatch: ");
     if refusal.is_empty() || status.code().is_none() {
-        format!("rendering it met a bound of memory or time ({status})")
+        format!("rendering exceeded a limit of memory or time ({status})")
     } else {
         refusal.to_owned()
     }
@@ -99,18 +101,18 @@ mod tests {
 
     use super::*;
 
-    /// Scenario: the process refuses a recording; it has no memory left, so that the allocator aborts it with a hint about
-    /// a backtrace; the kernel ends it without a word.
-    /// Guarantee: the refusal is passed on; the other two met a bound, and the hint is not part of the sentence.
+    /// Scenario: the process refuses a recording; it has no memory left, so the allocator aborts it with a hint about a
+    /// backtrace; the kernel kills it without a message.
+    /// Guarantee: the refusal is returned; the other two errors name the limit and omit the hint.
     #[test]
-    fn a_bound_is_named_in_a_sentence() {
-        let refused = sentence("gcwatch: it is no recording\n", ExitStatus::from_raw(1 << 8));
-        assert_eq!(refused, "it is no recording");
+    fn error_names_exceeded_limit() {
+        let refused = sentence("gcwatch: it is not a recording\n", ExitStatus::from_raw(1 << 8));
+        assert_eq!(refused, "it is not a recording");
         let words = "memory allocation of 10485760 bytes failed\nnote: run with `RUST_BACKTRACE=1`";
         for words in [words, ""] {
             let bound = sentence(words, ExitStatus::from_raw(6));
             assert!(
-                bound.starts_with("rendering it met a bound of memory or time (signal: 6"),
+                bound.starts_with("rendering exceeded a limit of memory or time (signal: 6"),
                 "{bound}"
             );
         }

@@ -7,57 +7,57 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use base::time::Moment;
-use gc_rules::incident::{Recordings as _, Share};
+use incidents::{QuotaOwner, Recordings as _};
 
 use super::FOLLOWS;
-use super::begun::Begun;
+use super::begun::RecordingRegistry;
 use super::files::Files;
 use base::run_key::RunKey;
-use recording::{Failed, Recording};
-use targets::black_box::{BlackBoxes, More};
+use recording::{Recording, WriteError};
+use targets::black_box::{BlackBoxes, StreamContinuation};
 
 /// Interval at which the stream after an incident is written.
-const EVERY: Duration = Duration::from_secs(1);
+const WRITE_INTERVAL: Duration = Duration::from_secs(1);
 
-/// Time for which the stream of an exited process is kept in memory. It is known within seconds whether the kernel
+/// Time for which the stream of an exited process is kept in memory. gcwatch learns within seconds whether the kernel
 /// killed the process.
-const REMEMBERED: Duration = Duration::from_secs(120);
+const EXITED_RETENTION: Duration = Duration::from_secs(120);
 
 /// Id under which deaths are recorded, like the id of a rule.
 const DIED: &str = "died";
 
 /// Maximum number of incidents that are remembered.
-const MOST_SEEN: usize = 1024;
+const MAX_SEEN: usize = 1024;
 
 /// Maximum number of simultaneous recordings. Each takes a file and some memory.
-const MOST_OPEN: usize = 64;
+const MAX_OPEN: usize = 64;
 
 #[derive(Debug)]
 pub(super) struct Writer {
     boxes: Arc<BlackBoxes>,
     files: Arc<Files>,
     /// Owners of the recordings.
-    recordings: Arc<Begun>,
+    recordings: Arc<RecordingRegistry>,
     open: Vec<Recording>,
     /// Processes that have exited.
-    dead: HashMap<RunKey, Dead>,
-    /// The last incidents. None is recorded twice, even if its file was deleted to free space.
+    dead: HashMap<RunKey, ExitedProcess>,
+    /// The last incidents. No incident is recorded twice, even if its file was deleted to free space.
     seen: VecDeque<Arc<str>>,
     next_tick: Option<Instant>,
 }
 
 /// A process that has exited.
 #[derive(Debug)]
-struct Dead {
-    /// Time until which it is remembered.
+struct ExitedProcess {
+    /// Time until which the process is remembered.
     until: Instant,
-    share: Share,
-    /// Whether an incident was recorded up to its end, or its death was recorded.
+    share: QuotaOwner,
+    /// Whether an incident was recorded up to the end of the process, or the death of the process was recorded.
     is_recorded: bool,
 }
 
 impl Writer {
-    pub(super) fn new(boxes: Arc<BlackBoxes>, files: Arc<Files>, recordings: Arc<Begun>) -> Self {
+    pub(super) fn new(boxes: Arc<BlackBoxes>, files: Arc<Files>, recordings: Arc<RecordingRegistry>) -> Self {
         Self {
             boxes,
             files,
@@ -69,29 +69,29 @@ impl Writer {
         }
     }
 
-    /// Returns the time at which [`Self::tick`] is due; `None` if it never is.
+    /// Returns the time at which [`Self::tick`] is due; `None` if no tick is due.
     pub(super) fn next(&self) -> Option<Instant> {
         self.next_tick
     }
 
-    /// Records an incident of the run that has started.
+    /// Starts to record an incident of a run, unless the incident was already recorded.
     pub(super) fn incident(&mut self, run: RunKey, id: &Arc<str>, now: Instant) {
         if self.seen.contains(id) || self.files.knows(id) {
             return;
         }
-        if self.seen.len() >= MOST_SEEN {
+        if self.seen.len() >= MAX_SEEN {
             self.seen.pop_front();
         }
         self.seen.push_back(Arc::clone(id));
-        // The previous recording is complete: it contains the time up to now.
+        // An open recording of the run is completed: it contains the time up to now.
         while let Some(place) = self.open.iter().position(|open| open.run == run) {
             self.finish(place);
         }
         let share = self.recordings.share(id);
-        if self.open.len() >= MOST_OPEN && !self.make_place(share.as_ref()) {
+        if self.open.len() >= MAX_OPEN && !self.make_place(share.as_ref()) {
             self.files.drop_one();
             self.recordings.forget(id);
-            tracing::warn!(target: "gcwatch::evidence", "cannot record {id}: already recording {MOST_OPEN} incidents");
+            tracing::warn!(target: "gcwatch::evidence", "cannot record {id}: already recording {MAX_OPEN} incidents");
             return;
         }
         if let Some(recording) = self.begin(run, share, id, now + FOLLOWS) {
@@ -99,17 +99,18 @@ impl Writer {
         }
     }
 
-    /// Stops the oldest recording of the service with most recordings in the tenant with most recordings, if the tenant
-    /// or the service has at least two more than this one. Returns whether a recording was ended.
-    fn make_place(&mut self, share: Option<&Share>) -> bool {
-        fn tenant(share: Option<&Share>) -> Option<&str> {
+    /// Completes the oldest recording of the service with the most recordings in the tenant with the most recordings.
+    /// The condition is that this tenant has at least two more recordings than the tenant of `share`. Within the same
+    /// tenant, the condition applies to the services. Returns whether a recording was completed.
+    fn make_place(&mut self, share: Option<&QuotaOwner>) -> bool {
+        fn tenant(share: Option<&QuotaOwner>) -> Option<&str> {
             share.map(|share| &*share.tenant)
         }
         let shares = || self.open.iter().map(|open| open.share.as_ref());
-        let of_tenant = |one: Option<&Share>| shares().filter(|other| tenant(*other) == tenant(one)).count();
-        let of_service = |one: Option<&Share>| shares().filter(|other| *other == one).count();
+        let of_tenant = |one: Option<&QuotaOwner>| shares().filter(|other| tenant(*other) == tenant(one)).count();
+        let of_service = |one: Option<&QuotaOwner>| shares().filter(|other| *other == one).count();
         let most = shares().max_by_key(|one| (of_tenant(*one), of_service(*one)));
-        let gives = |one: Option<&Share>| {
+        let gives = |one: Option<&QuotaOwner>| {
             let is_same = tenant(one) == tenant(share);
             of_tenant(one) >= of_tenant(share) + 2 || is_same && of_service(one) >= of_service(share) + 2
         };
@@ -129,7 +130,7 @@ impl Writer {
     }
 
     /// Handles the exit of a process.
-    pub(super) fn ended(&mut self, run: RunKey, share: Share, now: Instant) {
+    pub(super) fn ended(&mut self, run: RunKey, share: QuotaOwner, now: Instant) {
         let mut is_recorded = false;
         while let Some(place) = self.open.iter().position(|open| open.run == run) {
             let id = self.open.get(place).map(|open| Arc::clone(&open.id));
@@ -139,10 +140,10 @@ impl Writer {
             }
             is_recorded = true;
         }
-        let until = now + REMEMBERED;
+        let until = now + EXITED_RETENTION;
         self.dead.insert(
             run,
-            Dead {
+            ExitedProcess {
                 until,
                 share,
                 is_recorded,
@@ -168,17 +169,17 @@ impl Writer {
         }
     }
 
-    /// Handles the passing of time.
+    /// Writes the new parts of open recordings, completes the recordings that are due, and forgets exited processes.
     pub(super) fn tick(&mut self, now: Instant) {
         let mut place = 0;
         while let Some(open) = self.open.get_mut(place) {
             match open.go_on(&self.boxes) {
-                Ok(More::Perhaps) if now < open.until => place += 1,
+                Ok(StreamContinuation::Perhaps) if now < open.until => place += 1,
                 Ok(_) => self.finish(place),
                 Err(failed) => self.abandon(place, &failed),
             }
         }
-        // Hostile streams can be long.
+        // A hostile stream can be long, so the largest recordings are completed early.
         while self.open.iter().map(|open| open.bytes).sum::<u64>() > self.files.max_bytes() {
             let each = self.open.iter().enumerate();
             let Some((largest, _)) = each.max_by_key(|(_, open)| open.bytes) else {
@@ -197,7 +198,7 @@ impl Writer {
         self.next_tick = if self.open.is_empty() {
             self.dead.values().map(|dead| dead.until).min()
         } else {
-            Some(now + EVERY)
+            Some(now + WRITE_INTERVAL)
         };
     }
 
@@ -208,7 +209,7 @@ impl Writer {
         }
     }
 
-    fn begin(&self, run: RunKey, share: Option<Share>, id: &Arc<str>, until: Instant) -> Option<Recording> {
+    fn begin(&self, run: RunKey, share: Option<QuotaOwner>, id: &Arc<str>, until: Instant) -> Option<Recording> {
         // No stream is kept of a process that is not read.
         let Some(kept) = self.boxes.follow(run) else {
             self.recordings.forget(id);
@@ -235,13 +236,13 @@ impl Writer {
         }
     }
 
-    fn abandon(&mut self, place: usize, failed: &Failed) {
+    fn abandon(&mut self, place: usize, failed: &WriteError) {
         let recording = self.open.swap_remove(place);
         self.boxes.unfollow(recording.run);
         self.fail(&recording.id, failed);
     }
 
-    fn fail(&self, id: &str, failed: &Failed) {
+    fn fail(&self, id: &str, failed: &WriteError) {
         self.files.abandon(id);
         self.recordings.forget(id);
         tracing::warn!(target: "gcwatch::evidence", "cannot write the black box recording {id}: {failed}");

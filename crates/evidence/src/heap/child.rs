@@ -1,10 +1,10 @@
-//! The process that computes what a dump shows: `gcwatch heap-dump`, started by gcwatch and of use to nobody else.
+//! The process that computes the results of a dump: `gcwatch heap-dump`, started by gcwatch and not intended for users.
 //!
-//! It runs before anything else of the program is set up: bytes of the stream come on standard input, the answer goes
-//! to standard output, a refusal is one line on standard error. Its memory and its time are bounded by the kernel
-//! (`RLIMIT_AS`, `RLIMIT_CPU`), it is the first to be killed where memory is short, and it ends with its input. It
-//! touches no file of the target itself: [`files`](super::files) reads them, so that nothing keeps this process and its
-//! memory.
+//! The process runs before the rest of the program is set up. It reads the stream from standard input, and writes the
+//! answer to standard output and a refusal as one line to standard error. The kernel limits its memory and its time
+//! (`RLIMIT_AS`, `RLIMIT_CPU`) and kills it first if memory is scarce. It exits when its input closes. It opens no file
+//! of the target itself: [`files`](super::files) reads them, so that a slow file system cannot keep this process and
+//! its memory.
 
 use std::cell::RefCell;
 use std::ffi::OsString;
@@ -17,7 +17,7 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::time::{Duration, Instant};
 
 use clr_evidence::{flame, folded};
-use clr_heap::reading::{Dump, DumpReading, ReadAt, Refusal, Want};
+use clr_heap::reading::{Dump, DumpDetail, DumpReading, ReadAt, Refusal};
 use clr_heap::survey::{Record, Survey, survey};
 use clr_heap::{profile, snapshot};
 use flate2::Compression;
@@ -26,48 +26,49 @@ use rustix::thread::set_name;
 
 use crate::bounds::bound;
 use crate::heap::files::{Files, LateFiles};
-use crate::heap::session::Fed;
+use crate::heap::session::FeedOutcome;
 
-/// The argument that makes a process this one. Not a command: no help shows it.
+/// First argument of this process. It is not a command, so the help does not show it.
 const ARGUMENT: &str = "heap-dump";
-/// The program itself, also when its file was replaced.
+/// Path of the program, which is also valid if its file was replaced.
 const PROGRAM: &str = "/proc/self/exe";
-/// Seconds of CPU that it may take: 20,000,000 objects take a quarter of it.
-const MOST_CPU_SECONDS: u64 = 120;
-/// Memory beside the graph: buffers of pipes and formats, the pages of an allocator.
+/// Maximum CPU time, in seconds. 20,000,000 objects take a quarter of this time.
+const MAX_CPU_SECONDS: u64 = 120;
+/// Memory in addition to the graph: buffers of pipes and formats, and pages of the allocator.
 const BESIDE_BYTES: u64 = 32 << 20;
-/// What a histogram takes at most.
+/// Maximum memory of a histogram.
 const HISTOGRAM_BYTES: u64 = 64 << 20;
-/// The exit code of a refusal, whose sentence is on standard error.
+/// Exit code of a refusal, whose reason is on standard error.
 const REFUSED: u8 = 3;
-/// Bytes of a sentence that are read.
+/// Maximum length of a reason, in bytes. The rest is ignored.
 const MAX_SENTENCE_BYTES: u64 = 4 << 10;
-/// Bytes of a record, and records, that are taken from it.
+/// Maximum size of a record, in bytes, and maximum number of records.
 const MAX_RECORD_BYTES: u64 = 256 << 10;
 const MAX_RECORDS: usize = 64 << 10;
-/// Pieces of the stream that wait for it.
+/// Maximum number of pieces of the stream that are queued for the process.
 const WAITING: usize = 32;
 const READ_BYTES: usize = 256 << 10;
-/// How long naming the classes of static fields may take: some hundred assemblies take a tenth of a second.
-const NAMING_WITHIN: Duration = Duration::from_secs(5);
-/// The beginning of the line on standard error about files that were late; the pid of their process follows, or 0.
+/// Timeout for naming the classes of static fields. Several hundred assemblies take 0.1 s.
+const NAMING_TIMEOUT: Duration = Duration::from_secs(5);
+/// Start of the line on standard error about late files. The pid of the process that waits for the files follows, or 0
+/// if this process has exited.
 const LATE: &str = "late files ";
-/// Maximum time for which the process takes no bytes while [`WAITING`] pieces wait: the host may be busy, or the
-/// process may be stopped.
-const FED_WITHIN: Duration = Duration::from_secs(10);
+/// Maximum time for which the process takes no bytes while [`WAITING`] pieces wait: the host can be busy, or the
+/// process can be stopped.
+const FEED_TIMEOUT: Duration = Duration::from_secs(10);
 /// Maximum time from the last byte of a dump to its answer: the limit of CPU, and some seconds for a busy machine.
-pub const ANSWER_WITHIN: Duration = Duration::from_secs(MOST_CPU_SECONDS + 30);
+pub const ANSWER_TIMEOUT: Duration = Duration::from_secs(MAX_CPU_SECONDS + 30);
 
 /// The form of the answer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Form {
-    /// Records, one a line.
+    /// Records, one per line.
     Records,
-    /// The records that say most, a few megabytes at most: for a daemon, which keeps them.
+    /// The most informative records, a few megabytes at most, which a daemon can keep.
     Brief,
     /// A gzipped pprof profile.
     Pprof,
-    /// For browsers.
+    /// A heap snapshot for browsers.
     Snapshot,
     /// Stacks of types with their bytes.
     Folded,
@@ -91,28 +92,28 @@ impl Form {
     }
 }
 
-/// What must be computed.
+/// Parameters of a computation.
 #[derive(Debug, Clone)]
-pub struct What {
+pub struct AnalysisRequest {
     /// The form of the answer.
     pub form: Form,
-    /// Types only.
+    /// Whether only types are counted.
     pub histogram: bool,
-    /// Bytes that the graph may take.
+    /// Maximum size of the graph, in bytes.
     pub most: u64,
-    /// The process, whose assemblies say the classes of static fields; `None`: a recording.
+    /// The process whose assemblies contain the classes of static fields; `None` for a recording.
     pub pid: Option<u32>,
-    /// Paths to types with this in their name.
+    /// Text in the name of a type, to which paths are computed; `None` if no type is selected.
     pub only: Option<String>,
 }
 
-/// Whether this process was started as one.
+/// Returns whether this process was started to compute a dump.
 pub fn is_asked_for() -> bool {
     let mut arguments = std::env::args_os().skip(1);
     arguments.next().is_some_and(|first| first == ARGUMENT) && arguments.len() >= 4
 }
 
-/// Reads a dump and answers.
+/// Reads a dump and writes the answer.
 pub fn main() -> ExitCode {
     let mut arguments = std::env::args_os().skip(2);
     let mut word = || arguments.next().and_then(|word: OsString| word.into_string().ok());
@@ -124,7 +125,7 @@ pub fn main() -> ExitCode {
         );
         return ExitCode::from(2);
     };
-    let what = What {
+    let what = AnalysisRequest {
         form,
         histogram: want == "histogram",
         most,
@@ -148,22 +149,29 @@ pub fn main() -> ExitCode {
     }
 }
 
-/// Bounds this process. It bounds itself, too.
-fn limit(what: &What) {
+/// Limits the memory and the CPU time of this process. In addition, the process limits the size of its graph
+/// ([`DumpDetail::Graph`]).
+fn limit(what: &AnalysisRequest) {
     let graph = if what.histogram {
         HISTOGRAM_BYTES
     } else {
         what.most.max(HISTOGRAM_BYTES)
     };
-    bound(graph.saturating_add(BESIDE_BYTES), MOST_CPU_SECONDS);
+    bound(graph.saturating_add(BESIDE_BYTES), MAX_CPU_SECONDS);
 }
 
-/// Reads a dump to its end and writes the answer; `notes` have a line if files were late. The error is a sentence.
-fn compute(what: &What, input: &mut impl Read, output: &mut impl Write, notes: &mut impl Write) -> Result<(), String> {
+/// Reads a dump to its end and writes the answer. A line is written to `notes` if files were late. The error is a
+/// sentence.
+fn compute(
+    what: &AnalysisRequest,
+    input: &mut impl Read,
+    output: &mut impl Write,
+    notes: &mut impl Write,
+) -> Result<(), String> {
     let want = if what.histogram {
-        Want::Histogram
+        DumpDetail::Histogram
     } else {
-        Want::Graph { most: what.most }
+        DumpDetail::Graph { most: what.most }
     };
     let mut reading = DumpReading::new(want);
     let mut buffer = vec![0; READ_BYTES];
@@ -172,12 +180,12 @@ fn compute(what: &What, input: &mut impl Read, output: &mut impl Write, notes: &
             Ok(0) => break,
             Ok(read) => match reading.push(buffer.get(..read).unwrap_or_default()) {
                 Ok(()) => {}
-                // What came before may be whole.
+                // The part before the error can be a complete dump.
                 Err(Refusal::Stream(_)) => break,
                 Err(refusal) => return Err(refusal.to_string()),
             },
             Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-            Err(error) => return Err(format!("the dump cannot be read: {error}")),
+            Err(error) => return Err(format!("cannot read the dump: {error}")),
         }
     }
     drop(buffer);
@@ -201,7 +209,7 @@ fn compute(what: &What, input: &mut impl Read, output: &mut impl Write, notes: &
             let reason = survey
                 .heap
                 .reason
-                .unwrap_or_else(|| "a histogram was asked for".to_owned());
+                .unwrap_or_else(|| "a histogram was requested".to_owned());
             return Err(format!(
                 "only types were counted ({reason}), which this format cannot show"
             ));
@@ -217,7 +225,7 @@ fn compute(what: &What, input: &mut impl Read, output: &mut impl Write, notes: &
             let stacks = profile::stacks(solved);
             let weighted = profile::weighted(&stacks);
             let svg = flame::svg(
-                "What lives, by what keeps it alive",
+                "Live objects by holder",
                 &weighted,
                 flame::Unit::Bytes,
                 &Default::default(),
@@ -227,12 +235,15 @@ fn compute(what: &What, input: &mut impl Read, output: &mut impl Write, notes: &
     };
     written
         .and_then(|()| output.flush())
-        .map_err(|error| format!("the answer cannot be written: {error}"))
+        .map_err(|error| format!("cannot write the answer: {error}"))
 }
 
-/// Gives static fields the classes that the assemblies of the process say. Returns the files that were late.
+/// Assigns classes to static fields, read from the assemblies of the process. Returns the files that were late, or
+/// `None` if no files were late or read.
 fn name_classes(dump: &mut Dump, pid: u32) -> Option<LateFiles> {
-    let files = Rc::new(RefCell::new(Files::of(pid, Instant::now() + NAMING_WITHIN).ok()?));
+    let files = Rc::new(RefCell::new(
+        Files::for_process(pid, Instant::now() + NAMING_TIMEOUT).ok()?,
+    ));
     dump.name_classes(&mut |path| {
         files.borrow_mut().open(path).then(|| {
             let files = Rc::clone(&files);
@@ -250,9 +261,9 @@ fn records(survey: Survey, output: &mut impl Write) -> io::Result<()> {
     Ok(())
 }
 
-/// The process under way, and the channels to it.
+/// The running process and the channels to it.
 #[derive(Debug)]
-pub struct Computing {
+pub struct AnalysisProcess {
     child: Child,
     /// Whether the answer goes to a file.
     is_to_file: bool,
@@ -269,7 +280,7 @@ struct Feed {
     /// One message for each piece that the process has taken.
     taken: Receiver<()>,
     waiting: usize,
-    /// Whether the process took nothing for [`FED_WITHIN`].
+    /// Whether the process took nothing for [`FEED_TIMEOUT`].
     is_stalled: bool,
 }
 
@@ -280,7 +291,7 @@ impl Feed {
         let (takes, taken) = channel();
         let write = move || {
             for piece in sent {
-                // It ended: a refusal says why.
+                // The process has exited. Its refusal contains the reason.
                 if input.write_all(&piece).is_err() || takes.send(()).is_err() {
                     return;
                 }
@@ -295,31 +306,31 @@ impl Feed {
         })
     }
 
-    /// Queues a piece. Waits for a free place, at most for the given time.
-    fn put(&mut self, bytes: &[u8], within: Duration) -> Fed {
+    /// Queues a piece. Waits for free space in the queue, at most for the given time.
+    fn put(&mut self, bytes: &[u8], within: Duration) -> FeedOutcome {
         let mut is_open = self.pieces.is_some();
         self.waiting -= self.taken.try_iter().count().min(self.waiting);
         if is_open && self.waiting >= WAITING {
             match self.taken.recv_timeout(within) {
                 Ok(()) => self.waiting -= 1,
-                Err(RecvTimeoutError::Timeout) => return Fed::Late,
+                Err(RecvTimeoutError::Timeout) => return FeedOutcome::Late,
                 Err(RecvTimeoutError::Disconnected) => is_open = false,
             }
         }
         match self.pieces.as_ref().filter(|_| is_open) {
             Some(pieces) if pieces.send(bytes.to_vec()).is_ok() => {
                 self.waiting += 1;
-                Fed::Taken
+                FeedOutcome::Taken
             }
             _ => {
                 self.pieces = None;
-                Fed::Unwanted
+                FeedOutcome::Unwanted
             }
         }
     }
 }
 
-/// Events that [`Computing::finish`] waits for.
+/// Events that [`AnalysisProcess::finish`] waits for.
 #[derive(Debug)]
 enum Event {
     /// The end of standard output.
@@ -330,54 +341,54 @@ enum Event {
     Cancelled,
 }
 
-/// Ends [`Computing::finish`] from elsewhere.
+/// Handle that ends [`AnalysisProcess::finish`] from another thread.
 #[derive(Debug, Clone)]
 pub struct Canceller(Sender<Event>);
 
 impl Canceller {
-    /// Makes [`Computing::finish`] return [`NoAnswer::Cancelled`], unless it has the answer.
+    /// Causes [`AnalysisProcess::finish`] to return [`AnswerError::Cancelled`], unless the answer has already arrived.
     pub fn cancel(&self) {
         let _finished_before = self.0.send(Event::Cancelled);
     }
 }
 
-/// Error returned if there is no answer.
+/// Error returned if the process gives no answer.
 #[derive(Debug, thiserror::Error)]
-pub enum NoAnswer {
-    /// The process refused, or ended; a sentence.
+pub enum AnswerError {
+    /// The process refused the dump or exited, with the reason as a sentence.
     #[error("{0}")]
     Refused(String),
-    /// The process took no bytes for a while.
-    #[error("the process that computes the graph took no bytes for {} s and was killed", FED_WITHIN.as_secs())]
+    /// The process took no bytes for 10 s.
+    #[error("the process that computes the graph took no bytes for {} s and was killed", FEED_TIMEOUT.as_secs())]
     Stalled,
     /// The process did not answer in time.
     #[error("the process that computes the graph did not answer within {} s and was killed", .within.as_secs())]
     Late {
-        /// The time that it had.
+        /// The timeout.
         within: Duration,
     },
     /// The caller no longer wants the answer.
-    #[error("it was cancelled")]
+    #[error("the heap dump was cancelled")]
     Cancelled,
 }
 
-/// What came of it.
+/// The answer of the process.
 #[derive(Debug, Default)]
 pub struct Answer {
-    /// Of [`Form::Records`] and [`Form::Brief`].
+    /// The survey, for [`Form::Records`] and [`Form::Brief`].
     pub survey: Survey,
-    /// Bytes of any other form that were written.
+    /// Number of bytes written, for any other form.
     pub bytes: u64,
-    /// Files that say the classes of static fields, if they did not respond in time.
+    /// Files with the classes of static fields that did not respond in time.
     pub late: Option<LateFiles>,
 }
 
-impl Computing {
-    /// Starts it. Answers of other forms than records go to `file`.
+impl AnalysisProcess {
+    /// Starts the process. Answers in other forms than records are written to `file`.
     ///
     /// # Errors
-    /// When no process or thread can be started.
-    pub fn start(what: &What, file: Option<Box<dyn Write + Send>>) -> io::Result<Self> {
+    /// Returns an error if no process or thread can be started.
+    pub fn start(what: &AnalysisRequest, file: Option<Box<dyn Write + Send>>) -> io::Result<Self> {
         let mut command = Command::new(PROGRAM);
         command
             .arg(ARGUMENT)
@@ -389,10 +400,10 @@ impl Computing {
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .stderr(Stdio::piped());
-        Self::of(&mut command, file)
+        Self::spawn(&mut command, file)
     }
 
-    fn of(command: &mut Command, file: Option<Box<dyn Write + Send>>) -> io::Result<Self> {
+    fn spawn(command: &mut Command, file: Option<Box<dyn Write + Send>>) -> io::Result<Self> {
         let mut child = command.spawn()?;
         let (Some(input), Some(output), Some(errors)) = (child.stdin.take(), child.stdout.take(), child.stderr.take())
         else {
@@ -426,33 +437,33 @@ impl Computing {
         Canceller(self.sender.clone())
     }
 
-    /// Gives it bytes. Waits while too many wait, at most for 10 s; then it is killed. Blocks the calling
-    /// thread.
-    pub fn feed(&mut self, bytes: &[u8]) -> Fed {
-        match self.feed.put(bytes, FED_WITHIN) {
-            Fed::Late => {
+    /// Sends bytes to the process. If too many pieces are queued, blocks the calling thread for at most 10 s, and then
+    /// kills the process.
+    pub fn feed(&mut self, bytes: &[u8]) -> FeedOutcome {
+        match self.feed.put(bytes, FEED_TIMEOUT) {
+            FeedOutcome::Late => {
                 self.feed.is_stalled = true;
                 self.feed.pieces = None;
                 let _ended_already = self.child.kill();
-                Fed::Unwanted
+                FeedOutcome::Unwanted
             }
             fed => fed,
         }
     }
 
-    /// Gives it bytes without waiting.
-    pub fn feed_at_once(&mut self, bytes: &[u8]) -> Fed {
+    /// Sends bytes to the process without waiting.
+    pub fn feed_at_once(&mut self, bytes: &[u8]) -> FeedOutcome {
         self.feed.put(bytes, Duration::ZERO)
     }
 
     /// Waits for the answer after the last byte, at most for the given time. Blocks the calling thread.
     ///
     /// # Errors
-    /// [`NoAnswer`]; the process has exited, or was killed.
-    pub fn finish(mut self, within: Duration) -> Result<Answer, NoAnswer> {
+    /// Returns [`AnswerError`] if there is no answer. The process has exited then, or was killed.
+    pub fn finish(mut self, within: Duration) -> Result<Answer, AnswerError> {
         if self.feed.is_stalled {
             self.give_up();
-            return Err(NoAnswer::Stalled);
+            return Err(AnswerError::Stalled);
         }
         self.feed.pieces = None;
         let until = Instant::now() + within;
@@ -466,41 +477,41 @@ impl Computing {
                 Ok(Event::Notes(text)) => notes = Some(text),
                 Ok(Event::Cancelled) => {
                     self.give_up();
-                    return Err(NoAnswer::Cancelled);
+                    return Err(AnswerError::Cancelled);
                 }
                 Err(_) => {
                     self.give_up();
-                    return Err(NoAnswer::Late { within });
+                    return Err(AnswerError::Late { within });
                 }
             }
         }
-        // Its pipes are closed: it has exited.
+        // Its pipes are closed, so the process has exited.
         let status = self
             .child
             .wait()
-            .map_err(|error| NoAnswer::Refused(error.to_string()))?;
-        // The process knows only that its pipe broke.
+            .map_err(|error| AnswerError::Refused(error.to_string()))?;
+        // The process only knows that its pipe broke; this error has the reason.
         if let (true, Some(Err(error))) = (self.is_to_file, &answer) {
-            return Err(NoAnswer::Refused(format!("the answer cannot be written: {error}")));
+            return Err(AnswerError::Refused(format!("cannot write the answer: {error}")));
         }
         let (late, sentence) = noted(&notes.unwrap_or_default());
         if status.code() == Some(i32::from(REFUSED)) {
-            return Err(NoAnswer::Refused(sentence));
+            return Err(AnswerError::Refused(sentence));
         }
         if !status.success() {
-            return Err(NoAnswer::Refused(format!(
-                "the process that computes the graph ended ({status}): it had no memory or time left; --histogram needs \
-                 a few megabytes"
+            return Err(AnswerError::Refused(format!(
+                "the process that computes the graph failed ({status}): its memory or time was exhausted; --histogram \
+                 needs a few megabytes"
             )));
         }
         match answer {
             Some(Ok(answer)) => Ok(Answer { late, ..answer }),
-            Some(Err(error)) => Err(NoAnswer::Refused(format!("the answer cannot be taken: {error}"))),
-            None => Err(NoAnswer::Refused("the answer cannot be taken".to_owned())),
+            Some(Err(error)) => Err(AnswerError::Refused(format!("cannot read the answer: {error}"))),
+            None => Err(AnswerError::Refused("cannot read the answer".to_owned())),
         }
     }
 
-    /// Ends it without an answer, and does not wait for its end.
+    /// Kills the process without waiting for an answer or for its exit.
     pub fn give_up(self) {
         let Self { mut child, .. } = self;
         let _ended_already = child.kill();
@@ -519,7 +530,7 @@ fn noted(text: &str) -> (Option<LateFiles>, String) {
     (late, sentence.join("\n").trim().to_owned())
 }
 
-/// Takes the answer: bytes for a file, else records.
+/// Reads the answer: copies its bytes to `file`, or parses its records if there is no file.
 fn taken(output: ChildStdout, file: Option<Box<dyn Write + Send>>) -> io::Result<Answer> {
     let mut answer = Answer::default();
     let mut output = BufReader::new(output);
@@ -532,10 +543,10 @@ fn taken(output: ChildStdout, file: Option<Box<dyn Write + Send>>) -> io::Result
     Ok(answer)
 }
 
-/// Records, one a line, as far as they are bounded.
+/// Reads a limited number of records, one per line.
 ///
 /// # Errors
-/// When they cannot be read, or are none.
+/// Returns an error if the input cannot be read, is not a list of records, or has too many records.
 pub fn read_records(input: &mut impl io::BufRead, mut add: impl FnMut(Record)) -> io::Result<()> {
     let mut line = Vec::new();
     for _ in 0..MAX_RECORDS {
@@ -548,10 +559,10 @@ pub fn read_records(input: &mut impl io::BufRead, mut add: impl FnMut(Record)) -
     Err(io::Error::other("there are too many records"))
 }
 
-/// A survey that was written as records before. `None`: it is a recording.
+/// Reads a survey that was saved as records. Returns `None` if the file is a recording.
 ///
 /// # Errors
-/// When the file cannot be read, or its records are others.
+/// Returns an error if the file cannot be read, or if its records are invalid.
 pub fn saved(path: &Path) -> io::Result<Option<Survey>> {
     let mut file = BufReader::new(File::open(path)?);
     if file.fill_buf()?.first() != Some(&b'{') {
@@ -566,7 +577,7 @@ pub fn saved(path: &Path) -> io::Result<Option<Survey>> {
 mod tests {
     use super::*;
 
-    /// An input that takes one piece for each permit, and fails without them.
+    /// An input that accepts one piece per permit, and fails without permits.
     struct Slow(Receiver<()>);
 
     impl Write for Slow {
@@ -582,30 +593,30 @@ mod tests {
         }
     }
 
-    /// Scenario: a process takes nothing until its queue is full, then one piece, then it exits.
-    /// Guarantee: a full queue is late after the time that is given, has one place after one piece, and takes nothing
-    /// after the exit.
+    /// Scenario: a process accepts no bytes until its queue is full, then one piece, and then exits.
+    /// Guarantee: the full queue reports a delay after the timeout, has space for one piece afterwards, and accepts no
+    /// piece after the exit.
     #[test]
-    fn a_full_queue_does_not_wait_without_a_limit() {
+    fn full_queue_waits_only_until_timeout() {
         let (permits, permitted) = channel();
         let mut feed = Feed::start(Slow(permitted)).unwrap();
         for _ in 0..WAITING {
-            assert_eq!(feed.put(b"piece", Duration::ZERO), Fed::Taken);
+            assert_eq!(feed.put(b"piece", Duration::ZERO), FeedOutcome::Taken);
         }
-        assert_eq!(feed.put(b"piece", Duration::from_millis(1)), Fed::Late);
+        assert_eq!(feed.put(b"piece", Duration::from_millis(1)), FeedOutcome::Late);
         permits.send(()).unwrap();
         let long = Duration::from_secs(600);
-        assert_eq!(feed.put(b"piece", long), Fed::Taken);
-        assert_eq!(feed.put(b"piece", Duration::ZERO), Fed::Late);
+        assert_eq!(feed.put(b"piece", long), FeedOutcome::Taken);
+        assert_eq!(feed.put(b"piece", Duration::ZERO), FeedOutcome::Late);
         drop(permits);
-        assert_eq!(feed.put(b"piece", long), Fed::Unwanted);
-        assert_eq!(feed.put(b"piece", long), Fed::Unwanted);
+        assert_eq!(feed.put(b"piece", long), FeedOutcome::Unwanted);
+        assert_eq!(feed.put(b"piece", long), FeedOutcome::Unwanted);
     }
 
-    /// Scenario: the process writes an answer to a full disk (`/dev/full`), and says that its pipe broke.
-    /// Guarantee: the reason is the disk's.
+    /// Scenario: the answer is written to a full disk (`/dev/full`), and the process reports a broken pipe.
+    /// Guarantee: the error names the full disk.
     #[test]
-    fn a_full_disk_is_named() {
+    fn error_names_full_disk() {
         let full = std::fs::OpenOptions::new().write(true).open("/dev/full").unwrap();
         let mut command = Command::new("sh");
         let command = command.args(["-c", "echo answer; echo 'Broken pipe' >&2; exit 3"]);
@@ -613,26 +624,26 @@ mod tests {
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .stderr(Stdio::piped());
-        let computing = Computing::of(command, Some(Box::new(full))).unwrap();
+        let computing = AnalysisProcess::spawn(command, Some(Box::new(full))).unwrap();
         let refused = computing.finish(Duration::from_secs(600)).unwrap_err().to_string();
         assert!(refused.contains("No space left"), "{refused}");
     }
 
-    /// A process in place of the one that computes.
-    fn computing(program: &str) -> Computing {
+    /// Starts a shell program in place of the computing process.
+    fn computing(program: &str) -> AnalysisProcess {
         let mut command = Command::new("sh");
         let command = command.args(["-c", program]).stdin(Stdio::piped());
-        Computing::of(command.stdout(Stdio::piped()).stderr(Stdio::piped()), None).unwrap()
+        AnalysisProcess::spawn(command.stdout(Stdio::piped()).stderr(Stdio::piped()), None).unwrap()
     }
 
-    /// Scenario: the process that computes is stopped (SIGSTOP) and never answers; another one is cancelled.
-    /// Guarantee: both are killed, and the reason says which it was.
+    /// Scenario: a computing process is stopped (SIGSTOP) and never answers; another process is cancelled.
+    /// Guarantee: both are killed, and each error has its reason.
     #[test]
-    fn a_stopped_process_is_killed() {
+    fn stopped_process_is_killed() {
         let stopped = computing("kill -STOP $$");
         let pid = stopped.child.id();
         let late = stopped.finish(Duration::from_millis(10)).unwrap_err();
-        assert!(matches!(late, NoAnswer::Late { .. }), "{late}");
+        assert!(matches!(late, AnswerError::Late { .. }), "{late}");
         let is_gone = || !Path::new(&format!("/proc/{pid}")).exists();
         while !is_gone() {
             std::thread::yield_now();
@@ -640,13 +651,13 @@ mod tests {
         let silent = computing("exec sleep 600");
         silent.canceller().cancel();
         let cancelled = silent.finish(Duration::from_secs(600)).unwrap_err();
-        assert!(matches!(cancelled, NoAnswer::Cancelled), "{cancelled}");
+        assert!(matches!(cancelled, AnswerError::Cancelled), "{cancelled}");
     }
 
-    /// Scenario: the process writes nothing, a refusal, a line about late files, and both.
-    /// Guarantee: the line is not part of the sentence, and the process that was left behind is known.
+    /// Scenario: the process writes an empty text, a refusal, a line about late files, or both.
+    /// Guarantee: the line is not part of the reason, and the pid of the remaining process is returned.
     #[test]
-    fn late_files_are_no_part_of_a_refusal() {
+    fn refusal_excludes_late_files() {
         let late = |process| Some(LateFiles { process });
         assert_eq!(noted(""), (None, String::new()));
         assert_eq!(noted("too large\n"), (None, "too large".to_owned()));

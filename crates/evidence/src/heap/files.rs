@@ -1,12 +1,14 @@
-//! The process that reads files of a target: `gcwatch heap-files`, started by [`super::child`] and of use to no user.
+//! The process that reads files of a target: `gcwatch heap-files`, started by [`super::child`] and not intended for
+//! users.
 //!
-//! A call into a file system that does not respond can be unkillable, and its process stays until the call returns. So
-//! the process that has the graph does not make such calls. It asks this process, over pipes, and leaves it behind if
-//! an answer is late: this process holds no file but the pipes and one file of the target, and little memory.
+//! A call into a file system that does not respond can be unkillable, and its process stays until the call returns. The
+//! computing process has the graph, and therefore does not make such calls. It sends questions to this process over
+//! pipes, and leaves this process behind if an answer is late. This process uses little memory, and has only its pipes
+//! and one file of the target open.
 //!
 //! ```text
-//! question  `o`, length, path: open a file in place of the one before
-//!           `r`, offset, count: read so many bytes of it, or fewer at its end
+//! question  `o`, length, path: open a file in place of the previous one
+//!           `r`, offset, count: read `count` bytes of it, or fewer at its end
 //! answer    0: no; 1, length, bytes
 //! ```
 
@@ -26,17 +28,17 @@ use rustix::process::{Pid, WaitOptions, waitpid};
 use rustix::thread::set_name;
 use targets::own_file::OwnFiles;
 
-/// The argument that makes a process this one. It is not a command: no help shows it.
+/// First argument of this process. It is not a command, so the help does not show it.
 const ARGUMENT: &str = "heap-files";
-/// The program itself, also if its file was replaced.
+/// Path of the program, which is also valid if its file was replaced.
 const PROGRAM: &str = "/proc/self/exe";
 /// Maximum size of an assembly: offsets in its headers have 32 bits. Only its metadata is read.
 const MAX_FILE_BYTES: u64 = u32::MAX as u64;
-/// Maximum length of a path, that of Linux. A question fits into an empty pipe, so that to ask does not block.
+/// Maximum length of a path on Linux, in bytes. A question fits into an empty pipe, so sending it does not block.
 const MAX_PATH_BYTES: usize = 4096;
-/// Time for a process that is not needed any longer to exit.
-const EXITS_WITHIN: Duration = Duration::from_secs(1);
-/// Maximum number of processes that are left behind at a time. Each has a few megabytes.
+/// Maximum time for the process to exit after the last question.
+const EXIT_TIMEOUT: Duration = Duration::from_secs(1);
+/// Maximum number of processes that are left behind at a time. Each process takes a few megabytes.
 const MAX_LEFT: usize = 8;
 
 /// Returns whether this process was started to read files.
@@ -49,7 +51,7 @@ pub fn is_asked_for() -> bool {
 pub fn main() -> ExitCode {
     let pid = std::env::args().nth(2).and_then(|pid| pid.parse().ok());
     let _no_name = set_name(c"gcwatch-files");
-    let Some(Ok(files)) = pid.map(OwnFiles::of) else {
+    let Some(Ok(files)) = pid.map(OwnFiles::for_process) else {
         return ExitCode::FAILURE;
     };
     let open = |path: &Path| files.open(path, MAX_FILE_BYTES).ok();
@@ -93,9 +95,9 @@ fn bytes_at(mut file: &File, at: u64, count: u32) -> Option<Vec<u8>> {
 /// A question to the process.
 #[derive(Debug, PartialEq, Eq)]
 enum Question {
-    /// Opens a file, in place of the one before.
+    /// Opens a file, in place of the previous file.
     Open(Vec<u8>),
-    /// Reads so many bytes of the file, from an offset on.
+    /// Reads a number of bytes of the file, starting at an offset.
     Read(u64, u32),
 }
 
@@ -110,7 +112,7 @@ impl Question {
         }
     }
 
-    /// Returns `None` at the end of the input.
+    /// Reads the next question, or returns `None` at the end of the input.
     fn read(input: &mut impl Read) -> io::Result<Option<Self>> {
         let mut kind = [0];
         if input.read(&mut kind)? == 0 {
@@ -150,20 +152,20 @@ enum State {
     Answers,
     /// The process has exited, or wrote something that is not an answer.
     Ended,
-    /// An answer did not come in time: nothing more is asked.
+    /// An answer did not arrive in time, so no further question is sent.
     Late,
 }
 
 /// Files that did not respond in time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct LateFiles {
-    /// Pid of the process that waits for them; `None` if it has exited.
+    /// Pid of the process that waits for the files; `None` if the process has exited.
     pub process: Option<u32>,
 }
 
 impl Files {
     /// Starts the process that reads the files of a target.
-    pub(super) fn of(pid: u32, until: Instant) -> io::Result<Self> {
+    pub(super) fn for_process(pid: u32, until: Instant) -> io::Result<Self> {
         let mut command = Command::new(PROGRAM);
         command.arg(ARGUMENT).arg(pid.to_string());
         Self::start(command, until)
@@ -187,12 +189,13 @@ impl Files {
         })
     }
 
-    /// Opens a file in place of the one before. Returns whether it was opened in time.
+    /// Opens a file in place of the previous file. Returns whether the file was opened in time.
     pub(super) fn open(&mut self, path: &str) -> bool {
         path.len() <= MAX_PATH_BYTES && self.ask(&Question::Open(path.as_bytes().to_vec())).is_some()
     }
 
-    /// Reads so many bytes of the open file, or fewer at its end. Returns `None` if they are not read in time.
+    /// Reads `count` bytes of the open file, or fewer at its end. Returns `None` if the bytes cannot be read, or not in
+    /// time.
     pub(super) fn read(&mut self, at: u64, count: u32) -> Option<Vec<u8>> {
         self.ask(&Question::Read(at, count))
     }
@@ -250,19 +253,20 @@ impl Files {
         Ok(())
     }
 
-    /// Ends the process, or leaves it behind. Returns whether its files were late.
+    /// Waits for the process to exit, or leaves it behind after [`EXIT_TIMEOUT`]. Returns the files that were late, or
+    /// `None` if no files were late.
     pub(super) fn finish(mut self) -> Option<LateFiles> {
         drop(self.input);
         if self.state != State::Answers {
             let _ended_already = self.process.kill();
         }
-        // Its end of the pipe closes when it exits; a thread that a file system holds keeps it open.
-        let until = Instant::now() + EXITS_WITHIN;
+        // The process's end of the pipe closes when it exits. A thread that is blocked by a file system keeps it open.
+        let until = Instant::now() + EXIT_TIMEOUT;
         let has_exited = loop {
             match is_ready(&self.output, until) {
                 Ok(true) => match self.output.read(&mut [0; 64]) {
                     Ok(0) | Err(_) => break true,
-                    // The answer that was late.
+                    // These bytes belong to the late answer.
                     Ok(_) => {}
                 },
                 Ok(false) | Err(_) => break false,
@@ -295,20 +299,20 @@ fn is_ready(pipe: &ChildStdout, until: Instant) -> io::Result<bool> {
 }
 
 /// The processes that a daemon has left behind, each until it exits. The file system of a target is not tried again
-/// while one of them waits for it.
+/// while one of these processes waits for it.
 #[derive(Debug, Default)]
 pub struct LeftBehind(Vec<Left>);
 
 #[derive(Debug)]
 struct Left {
-    /// The process whose files it reads.
+    /// Pid of the process whose files the left process reads.
     target: u32,
     process: u32,
     start_time: u64,
 }
 
 impl LeftBehind {
-    /// Adds a process that reads the files of `target`. Returns the number of processes.
+    /// Adds a process that reads the files of `target`, unless the process has exited. Returns the number of processes.
     pub fn add(&mut self, target: u32, process: u32) -> usize {
         if let Some(start_time) = start_time(process) {
             self.0.push(Left {
@@ -320,10 +324,10 @@ impl LeftBehind {
         self.0.len()
     }
 
-    /// Returns why the files of a process must not be read, or `None` if they can be.
+    /// Returns the reason why the files of a process must not be read, or `None` if the files can be read.
     pub fn refusal(&mut self, target: u32) -> Option<String> {
         self.0.retain(|left| {
-            // It is a child of this process if this process is the first one of its container.
+            // The reader is a child of this process if this process is the first process of its container.
             if let Some(pid) = i32::try_from(left.process).ok().and_then(Pid::from_raw) {
                 let _not_a_child = waitpid(Some(pid), WaitOptions::NOHANG);
             }
@@ -351,11 +355,11 @@ mod tests {
         Instant::now() + Duration::from_secs(3600)
     }
 
-    /// Scenario: a file is opened and read at its beginning, beyond its end and without bytes; then a missing file is
-    /// opened and read; then the questions end, or continue with nonsense.
-    /// Guarantee: every question has its answer, the missing file has none, and nonsense is an error.
+    /// Scenario: a file is opened and read at its start, beyond its end and with a count of 0; a missing file is opened
+    /// and read; the input ends, or continues with an invalid question.
+    /// Guarantee: every question is answered, the missing file is not read, and the invalid question is an error.
     #[test]
-    fn questions_have_answers() {
+    fn questions_are_answered() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("file");
         std::fs::write(&path, "0123456789").unwrap();
@@ -377,11 +381,12 @@ mod tests {
         serve(&mut input.as_slice(), &mut output, open).unwrap_err();
     }
 
-    /// Scenario: a process takes questions and never answers, until the deadline; one exits at once; one answers with
-    /// more than was asked for.
-    /// Guarantee: the first is late and killed, the other two are not late; each question ends, and none is asked later.
+    /// Scenario: one process does not answer before the deadline; another process exits at once; a third process
+    /// answers with more bytes than requested.
+    /// Guarantee: the first process is late and killed, and the other two are not late; every question returns, and no
+    /// further questions are asked.
     #[test]
-    fn a_late_answer_ends_the_questions() {
+    fn late_answer_prevents_questions() {
         let mut sleep = Command::new("sleep");
         sleep.arg("600");
         let mut silent = Files::start(sleep, Instant::now()).unwrap();
@@ -401,11 +406,11 @@ mod tests {
         assert_eq!((long.state, long.finish()), (State::Ended, None));
     }
 
-    /// Scenario: processes are left behind, for one target and then for as many as there may be; one of them exits.
-    /// Guarantee: the target is refused while its process lives, every target while there are too many, and none
-    /// afterwards.
+    /// Scenario: processes are left behind, for one target and then up to the maximum; one of these processes exits.
+    /// Guarantee: the target is refused while its process lives; every target is refused while the maximum is reached,
+    /// and none afterwards.
     #[test]
-    fn processes_that_are_left_behind_are_counted() {
+    fn remaining_processes_are_limited() {
         let sleep = || Command::new("sleep").arg("600").spawn().unwrap();
         let mut left = LeftBehind::default();
         let mut sleeping: Vec<Child> = (0..MAX_LEFT).map(|_| sleep()).collect();

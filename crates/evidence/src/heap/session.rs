@@ -1,9 +1,10 @@
-//! The session that has a heap dump.
+//! The session that takes a heap dump.
 //!
-//! It is stopped as soon as it has begun: the runtime collects and walks inside of the command (8 to 10) or before its
-//! answer to StopTracing (3.1 and 11), and writes all that it buffered when it stops. While the session is open any
-//! other one of this provider that begins makes the runtime dump again, into this one; and a plain one that begins and
-//! ends afterwards makes it forget that it has named its types (`evidence::burst::heal`).
+//! The session is stopped immediately after its start. The runtime collects and walks the heap during the command (.NET
+//! 8 to 10) or before it answers StopTracing (3.1 and 11), and writes its buffer when it stops. While the session is
+//! open, any other session of this provider that starts makes the runtime dump again, into this session. A plain
+//! session that starts and ends afterwards makes the runtime forget that it has named its types
+//! (`evidence::burst::heal`).
 
 use std::future::Future;
 use std::pin::pin;
@@ -15,59 +16,60 @@ use dotnet_diagnostics::{Client, Deadlines, Error};
 
 use crate::burst::{RUNDOWN_KEYWORD, heal};
 
-/// Collections, types with names, the forced collection and its dump.
+/// Keywords for collections, names of types, the forced collection and its dump.
 const KEYWORDS: u64 = 0x198_0001;
-/// One more makes an event of each pinned object, and slow collections afterwards.
+/// Informational level. The next level adds an event for each pinned object, and slows later collections.
 const LEVEL: u32 = 4;
-/// GCBulkEdge.
+/// Id of GCBulkEdge.
 const EDGES: u32 = 19;
-/// Maximum time for a dump that an operator requests, if nothing is known about its stop. The answer comes after the
-/// stop: to give up does not shorten the stop, and loses the dump.
-pub const WITHIN: Duration = Duration::from_secs(600);
-/// Megabytes of the buffer when the runtime waits for its reader (.NET 11).
+/// Timeout for a dump that an operator requests, if its suspension cannot be forecast. The answer comes after the
+/// suspension, so a shorter timeout would lose the dump without shortening the suspension.
+pub const DUMP_TIMEOUT: Duration = Duration::from_secs(600);
+/// Buffer size in megabytes if the runtime waits for its reader (.NET 11).
 pub const SMALL_BUFFER_MB: u32 = 16;
 const READ_BYTES: usize = 256 << 10;
-/// A stream has the buffer of its dump, what the runtime wrote while it was read, and names. One that is this much
-/// larger than the buffer is not the stream of a dump.
-const MOST_BUFFERS: u64 = 4;
-const MOST_BESIDE: u64 = 64 << 20;
+/// Maximum size of a dump's stream, in buffers and in additional bytes. A stream contains the buffer, the events
+/// written while it was read, and names. A larger stream is not the stream of a dump.
+const MAX_BUFFERS: u64 = 4;
+const MAX_BESIDE: u64 = 64 << 20;
 
-/// What is asked for.
+/// Parameters of a dump session.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Asked {
-    /// Megabytes that the runtime may take for the dump; what does not fit is dropped.
+pub struct DumpOptions {
+    /// Maximum memory of the runtime for the dump, in megabytes. Events that do not fit are dropped.
     pub buffer_mb: u32,
-    /// Without references, where the runtime can leave them out (.NET 10).
+    /// Whether references are omitted, if the runtime supports this (.NET 10 and later).
     pub histogram: bool,
-    /// The runtime waits for its reader instead of dropping (.NET 11): all threads stand while it waits.
+    /// Whether the runtime waits for its reader instead of dropping events (.NET 11). All threads are suspended while
+    /// it waits.
     pub small_buffer: bool,
 }
 
-/// A session that is over.
+/// The outcome of a dump session.
 #[derive(Debug)]
-pub struct Done {
-    /// Bytes of the stream.
+pub struct DumpSessionOutcome {
+    /// Size of the stream, in bytes.
     pub bytes: u64,
-    /// The stream was not read to its end: a sentence.
+    /// Reason why the stream was not read to its end, as a sentence; `None` if the stream is complete.
     pub cut: Option<String>,
-    /// The process could not be healed, though it lives: a sentence.
+    /// Reason why a living process could not be healed, as a sentence; otherwise `None`.
     pub not_healed: Option<String>,
-    /// Whether the caller closed the session: the process was not healed either.
+    /// Whether the caller closed the session. In this case, the process was not healed.
     pub is_closed: bool,
 }
 
-/// What becomes of the bytes.
+/// The outcome of passing on bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Fed {
-    /// They were taken.
+pub enum FeedOutcome {
+    /// The bytes were accepted.
     Taken,
-    /// They are not wanted any more; the stream is read on all the same.
+    /// The receiver needs no more bytes. The stream is still read to its end.
     Unwanted,
-    /// They could not be taken at once.
+    /// The bytes could not be accepted immediately.
     Late,
 }
 
-/// The deadlines of a dump's client, for the answer and for the end each.
+/// Returns the deadlines of a dump's client. `within` applies to the answer and to the end.
 pub fn deadlines(within: Duration) -> Deadlines {
     Deadlines {
         start: within,
@@ -76,12 +78,12 @@ pub fn deadlines(within: Duration) -> Deadlines {
     }
 }
 
-impl Asked {
-    /// Maximum bytes of the stream.
+impl DumpOptions {
+    /// Returns the maximum size of the stream, in bytes.
     fn most_bytes(self) -> u64 {
         (u64::from(self.buffer_mb) << 20)
-            .saturating_mul(MOST_BUFFERS)
-            .saturating_add(MOST_BESIDE)
+            .saturating_mul(MAX_BUFFERS)
+            .saturating_add(MAX_BESIDE)
     }
 
     fn config(self) -> SessionConfig {
@@ -92,7 +94,7 @@ impl Asked {
             } else {
                 self.buffer_mb
             },
-            // Names of methods whose stacks hold something.
+            // The rundown names the methods whose stacks hold objects.
             rundown: if self.histogram {
                 Rundown::None
             } else {
@@ -113,20 +115,20 @@ impl Asked {
     }
 }
 
-/// Has a dump made and gives its bytes to `feed`, until `close` is ready: then the session is closed at once. The
-/// future must be driven to its end otherwise. The client has [`deadlines`].
+/// Takes a dump and passes its bytes to `feed`. When `close` completes, the session is closed immediately. Otherwise,
+/// the future must be driven to completion. The client has [`deadlines`].
 ///
 /// # Errors
-/// When the session cannot be begun.
+/// Returns an error if the session cannot be started.
 pub async fn run(
     client: &Client,
-    asked: Asked,
+    asked: DumpOptions,
     close: impl Future<Output = ()>,
-    mut feed: impl FnMut(&[u8]) -> Fed,
-) -> Result<Done, Error> {
+    mut feed: impl FnMut(&[u8]) -> FeedOutcome,
+) -> Result<DumpSessionOutcome, Error> {
     let mut close = pin!(close);
     let config = asked.config();
-    let mut done = Done {
+    let mut done = DumpSessionOutcome {
         bytes: 0,
         cut: None,
         not_healed: None,
@@ -134,12 +136,12 @@ pub async fn run(
     };
     let begun = tokio::select! {
         begun = client.collect_tracing(&config) => begun,
-        () = &mut close => return Ok(Done { is_closed: true, ..done }),
+        () = &mut close => return Ok(DumpSessionOutcome { is_closed: true, ..done }),
     };
     let mut session = match begun {
         Ok(session) => session,
         Err(error) => {
-            // The command may have been carried out all the same.
+            // The process can have executed the command despite the error.
             let _gone = heal(client).await;
             return Err(error);
         }
@@ -150,7 +152,7 @@ pub async fn run(
     loop {
         let read = tokio::select! {
             read = session.read(&mut buffer) => read,
-            () = &mut close => return Ok(Done { is_closed: true, ..done }),
+            () = &mut close => return Ok(DumpSessionOutcome { is_closed: true, ..done }),
         };
         match read {
             Ok(0) => break,
@@ -158,7 +160,7 @@ pub async fn run(
                 done.bytes += read as u64;
                 if done.bytes > asked.most_bytes() {
                     done.cut = Some(format!(
-                        "its stream is larger than a dump of {} MiB can be: the session was closed",
+                        "the stream is too large for a dump of {} MiB; the session was closed",
                         asked.buffer_mb
                     ));
                     break;
@@ -168,13 +170,13 @@ pub async fn run(
                     continue;
                 }
                 match feed(bytes) {
-                    Fed::Taken => {}
-                    Fed::Unwanted => is_wanted = false,
-                    Fed::Late if asked.small_buffer => {
-                        done.cut = Some("the dump could not be read as fast as it came: it was given up".to_owned());
+                    FeedOutcome::Taken => {}
+                    FeedOutcome::Unwanted => is_wanted = false,
+                    FeedOutcome::Late if asked.small_buffer => {
+                        done.cut = Some("the dump could not be read fast enough and was abandoned".to_owned());
                         break;
                     }
-                    Fed::Late => is_wanted = false,
+                    FeedOutcome::Late => is_wanted = false,
                 }
             }
             Err(error) => {
@@ -186,10 +188,10 @@ pub async fn run(
     if done.cut.is_none() {
         tokio::select! {
             _exited = session.stopped() => {}
-            () = &mut close => return Ok(Done { is_closed: true, ..done }),
+            () = &mut close => return Ok(DumpSessionOutcome { is_closed: true, ..done }),
         }
     }
-    // With it the stream closes: the runtime goes on at once.
+    // This closes the stream, and the runtime resumes at once.
     drop(session);
     tokio::select! {
         healed = heal(client) => done.not_healed = healed.err(),

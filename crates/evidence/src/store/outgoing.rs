@@ -12,7 +12,7 @@ use super::queue::Entry;
 const FOLDER: &str = "outgoing";
 /// End of the name of a file that is being written.
 const PARTIAL: &str = ".partial";
-/// Separates number and parts of the key. No key has it.
+/// Separates number and parts of the key. No key contains this character.
 const SEPARATOR: char = '~';
 /// Maximum length of a key. The name of a file has at most 255 bytes.
 const MAX_KEY: usize = 220;
@@ -24,7 +24,7 @@ pub(super) struct Outgoing {
 }
 
 impl Outgoing {
-    /// Returns the path of the folder below that of the state.
+    /// Returns the path of the folder in the state directory.
     pub(super) fn folder(state: &Path) -> PathBuf {
         state.join(FOLDER)
     }
@@ -34,7 +34,7 @@ impl Outgoing {
     ///
     /// # Errors
     ///
-    /// The folder cannot be used.
+    /// Returns an error if the folder cannot be used.
     pub(super) fn open(state: &Path) -> io::Result<(Self, Vec<Entry>)> {
         let folder = Self::folder(state);
         create_private(&folder)?;
@@ -60,11 +60,11 @@ impl Outgoing {
         Ok((Self { folder }, waiting))
     }
 
-    /// Adds a file by a second link, so that it stays when the first one is deleted.
+    /// Adds a file by a second link, so that the file remains when the first link is deleted.
     ///
     /// # Errors
     ///
-    /// The key is not valid, the file does not exist, or the link cannot be made.
+    /// Returns an error if the key is not valid, the file does not exist, or the link cannot be made.
     pub(super) fn link(&self, number: u64, key: &str, file: &Path) -> io::Result<Entry> {
         let path = self.path(number, key)?;
         fs::hard_link(file, &path)?;
@@ -75,7 +75,7 @@ impl Outgoing {
     ///
     /// # Errors
     ///
-    /// The key is not valid, or the file cannot be written.
+    /// Returns an error if the key is not valid, or the file cannot be written.
     pub(super) fn write(&self, number: u64, key: &str, bytes: &[u8]) -> io::Result<Entry> {
         let path = self.path(number, key)?;
         let partial = self.folder.join(format!("{number:016x}{PARTIAL}"));
@@ -106,7 +106,7 @@ impl Outgoing {
     ///
     /// # Errors
     ///
-    /// The file cannot be opened.
+    /// Returns an error if the file cannot be opened.
     pub(super) fn read(&self, entry: &Entry) -> io::Result<Option<File>> {
         match File::open(self.path(entry.number, &entry.key)?) {
             Ok(file) => Ok(Some(file)),
@@ -119,7 +119,7 @@ impl Outgoing {
     ///
     /// # Errors
     ///
-    /// The file cannot be deleted.
+    /// Returns an error if the file cannot be deleted.
     pub(super) fn remove(&self, entry: &Entry) -> io::Result<()> {
         match fs::remove_file(self.path(entry.number, &entry.key)?) {
             Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
@@ -136,7 +136,7 @@ impl Outgoing {
     }
 }
 
-/// Returns number and key of a file's name, or `None` if the file is not one of the queue.
+/// Returns the number and the key in the name of a file, or `None` if the file does not belong to the queue.
 fn parts(name: &str) -> Option<(u64, String)> {
     let (number, key) = name.split_once(SEPARATOR)?;
     let key = key.replace(SEPARATOR, "/");
@@ -144,7 +144,7 @@ fn parts(name: &str) -> Option<(u64, String)> {
     is_key(&key).then_some((number, key))
 }
 
-/// Returns whether a key consists of parts that are names.
+/// Returns whether a key is short enough and consists of valid names, separated by `/`.
 fn is_key(key: &str) -> bool {
     let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-_.".contains(&byte);
     let is_name = |part: &str| !part.is_empty() && !part.starts_with('.') && part.bytes().all(is_plain);
@@ -158,12 +158,12 @@ mod tests {
 
     use super::*;
 
-    /// Scenario: bytes and a link to a file are added, the linked file is deleted, a file is left incomplete, a foreign
-    /// file is in the folder; the folder is opened again.
-    /// Guarantee: both files are there in order, with their content, for their user only; the incomplete file is gone;
-    /// the foreign file stays and is not listed.
+    /// Scenario: bytes and a link to a file are added; the linked file is deleted; the folder also has an incomplete
+    /// file and a foreign file; the folder is opened again.
+    /// Guarantee: both files are listed in order, the linked file keeps its content, and only the user can read the
+    /// folder and the written file. The incomplete file is deleted; the foreign file is kept and not listed.
     #[test]
-    fn files_wait_for_next_gcwatch() {
+    fn files_wait_for_next_instance() {
         let state = tempfile::tempdir().unwrap();
         let (outgoing, waiting) = Outgoing::open(state.path()).unwrap();
         assert!(waiting.is_empty());
@@ -194,7 +194,7 @@ mod tests {
         assert!(outgoing.read(&first).unwrap().is_none());
     }
 
-    /// Scenario: keys that leave the folder, are empty, too long or have other characters.
+    /// Scenario: keys would leave the folder, are empty or too long, or have invalid characters.
     /// Guarantee: no file is written.
     #[test]
     fn foreign_keys_are_refused() {

@@ -1,8 +1,8 @@
 //! The order and the retries of objects. Pure: time and chance are arguments.
 //!
-//! One object is sent at a time. After a failure every object waits, for a time that grows from failure to failure, and
-//! the failed object goes to the end: an object that the store refuses delays no other for long. If there are too many
-//! files or bytes, the oldest object makes room.
+//! One object is sent at a time. After a failure, every object waits, and the pause grows with each further failure.
+//! The failed object goes to the end of the queue, so that an object that the store refuses delays other objects only
+//! briefly. If there are too many files or bytes, the oldest waiting object is dropped.
 
 use std::collections::VecDeque;
 use std::time::Duration;
@@ -28,11 +28,11 @@ pub(super) struct Entry {
     pub(super) number: u64,
     /// Name of the object below the host.
     pub(super) key: String,
-    /// Size of the file.
+    /// Size of the file, in bytes.
     pub(super) bytes: u64,
 }
 
-/// Something that happened.
+/// An event for the queue.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Input {
     /// A file is in the folder.
@@ -47,20 +47,20 @@ pub(super) enum Input {
     Elapsed,
 }
 
-/// Something to do.
+/// An action for the uploader.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Output {
     /// Send this object.
     Send(Entry),
     /// Delete the file of an object that the store has.
     Delete(Entry),
-    /// Delete the file of an object that a newer one with the same key replaces.
+    /// Delete the file of an object that a newer object with the same key replaces.
     Replace(Entry),
-    /// Delete the file of an object that the store does not have, to make room.
+    /// Delete the file of an object that the store does not have: to make room, or because the file is missing.
     Drop(Entry),
 }
 
-/// The objects that wait, and the one that is being sent.
+/// The objects that wait, and the object that is being sent.
 #[derive(Debug)]
 pub(super) struct Queue {
     limits: Limits,
@@ -98,7 +98,7 @@ impl Queue {
             Input::Failed => {
                 self.not_before = now.saturating_add(self.backoff.next(chance));
                 if let Some(entry) = self.sending.take() {
-                    // The key can have a newer object since.
+                    // A newer object with this key can have arrived since the attempt started.
                     if self.waiting.iter().any(|newer| newer.key == entry.key) {
                         self.bytes = self.bytes.saturating_sub(entry.bytes);
                         outputs.push(Output::Replace(entry));
@@ -146,7 +146,7 @@ impl Queue {
         }
     }
 
-    /// Returns the time at which [`Input::Elapsed`] is due, or `None` if nothing waits for a time.
+    /// Returns the time at which [`Input::Elapsed`] is due, or `None` if an object is being sent or no object waits.
     pub(super) fn due(&self) -> Option<Duration> {
         (self.sending.is_none() && !self.waiting.is_empty()).then_some(self.not_before)
     }
@@ -182,9 +182,9 @@ mod tests {
         Duration::from_secs(seconds)
     }
 
-    /// Scenario: three objects arrive; the first one fails twice, later all succeed.
-    /// Guarantee: one object is sent at a time; after a failure nothing is sent before the pause is over, which doubles;
-    /// the failed object comes last; each file is deleted once, after its object was accepted.
+    /// Scenario: three objects arrive; the first object fails twice, and later all objects succeed.
+    /// Guarantee: one object is sent at a time; after a failure, no object is sent during the pause, which doubles each
+    /// time; the failed object is sent last; each file is deleted once, after its object was accepted.
     #[test]
     fn failed_object_is_sent_last_after_a_pause() {
         let mut queue = Queue::new(LIMITS);
@@ -212,8 +212,8 @@ mod tests {
         assert_eq!((queue.count(), queue.bytes(), queue.due()), (0, 0, None));
     }
 
-    /// Scenario: an object with the key of a waiting one; an object with the key of the one that is being sent, which
-    /// fails.
+    /// Scenario: an object arrives with the key of a waiting object; another object arrives with the key of the object
+    /// that is being sent and then fails.
     /// Guarantee: only the newest object of a key stays.
     #[test]
     fn newest_object_of_key_stays() {
@@ -230,8 +230,9 @@ mod tests {
         assert_eq!(queue.step(Input::Elapsed, at(1), 1.0), [Output::Send(newest)]);
     }
 
-    /// Scenario: more objects than fit, by number and by bytes, while one is being sent, which had failed before.
-    /// Guarantee: the oldest waiting object makes room; the object that is being sent stays.
+    /// Scenario: more objects arrive than fit, by number and by bytes, while an object that has failed before is being
+    /// sent.
+    /// Guarantee: the oldest waiting object is dropped, and the object that is being sent stays.
     #[test]
     fn oldest_object_makes_room() {
         let mut queue = Queue::new(LIMITS);
@@ -239,7 +240,7 @@ mod tests {
         for each in &all[..3] {
             queue.step(Input::Arrived(each.clone()), at(0), 1.0);
         }
-        // The first one is at the end now, and the second one is being sent.
+        // The first object is now at the end, and the second object is being sent.
         queue.step(Input::Failed, at(0), 1.0);
         queue.step(Input::Elapsed, at(1), 1.0);
         let dropped = queue.step(Input::Arrived(all[3].clone()), at(2), 1.0);
@@ -247,14 +248,17 @@ mod tests {
         let large = entry(5, "5", 95);
         let dropped = queue.step(Input::Arrived(large.clone()), at(2), 1.0);
         let oldest = [&all[2], &all[3], &large].map(|entry| Output::Drop(entry.clone()));
-        assert_eq!(dropped, oldest, "it does not fit beside the object that is being sent");
+        assert_eq!(
+            dropped, oldest,
+            "the large object does not fit with the one that is being sent"
+        );
         assert_eq!((queue.count(), queue.bytes()), (1, 10));
     }
 
     proptest! {
-        /// Scenario: any sequence of arrivals, successes, failures, missing files and times.
-        /// Guarantee: at most one object is being sent; the limits hold but for that object; every object that arrived
-        /// is deleted, replaced or dropped once, or still counted.
+        /// Scenario: arrivals, successes, failures, missing files and times occur in any order.
+        /// Guarantee: at most one object is being sent; the limits hold except for that object; every object that
+        /// arrived is deleted, replaced or dropped once, or still counted.
         #[test]
         fn every_object_is_accounted_for(inputs in proptest::collection::vec((0_u8..6, 0_u64..60, 0_u64..4), 0..200)) {
             let mut queue = Queue::new(LIMITS);

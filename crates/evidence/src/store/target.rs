@@ -1,4 +1,4 @@
-//! Where objects are stored, and one request to it.
+//! The destination of objects, and a single request to it.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Read as _};
@@ -26,7 +26,7 @@ const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 /// Maximum number of characters of an error.
 const MAX_ERROR: usize = 400;
 
-/// A place of objects, as its address names it.
+/// A place of objects, parsed from its address.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Place {
     /// Amazon S3 or a compatible server.
@@ -40,7 +40,7 @@ pub(super) enum Place {
 }
 
 impl Place {
-    /// Reads an address. `root` is the part that names the bucket.
+    /// Parses an address. `root` in the result is the scheme with the bucket.
     pub(super) fn parse(url: &str) -> Result<Self, StoreError> {
         let (scheme, rest) = url.split_once("://").ok_or(StoreError::Address)?;
         // A user, a query or a fragment could hold a secret, and every message has the address.
@@ -73,14 +73,14 @@ impl Place {
 
 /// The result of a request.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum Sent {
-    /// The store has all of it.
+pub(super) enum SendOutcome {
+    /// The store has the whole object.
     Stored,
-    /// The store does not have it, for this reason.
+    /// The store does not have the object, for this reason.
     Failed(String),
 }
 
-/// Where the objects of this host are stored.
+/// The destination of this host's objects.
 #[derive(Debug, Clone)]
 pub(super) enum Target {
     Objects {
@@ -95,13 +95,13 @@ impl Target {
     /// Creates a client. Nothing is connected.
     pub(super) fn new(options: &StoreOptions, host: &str) -> Result<Self, StoreError> {
         let failed = |error: object_store::Error| StoreError::Client(text(&error));
-        // Every failure is retried by the queue.
+        // The queue retries every failure.
         let retry = RetryConfig {
             max_retries: 0,
             ..RetryConfig::default()
         };
         let client = |is_http: bool| {
-            // An error means that a provider is installed already.
+            // An error means that a provider is already installed.
             let _installed = rustls::crypto::ring::default_provider().install_default();
             ClientOptions::new()
                 .with_timeout(REQUEST_TIMEOUT)
@@ -141,7 +141,7 @@ impl Target {
     }
 
     /// Stores a file under a key: the whole file or nothing.
-    pub(super) async fn send(&self, key: &str, file: File, bytes: u64) -> Sent {
+    pub(super) async fn send(&self, key: &str, file: File, bytes: u64) -> SendOutcome {
         let sent = match self {
             Self::Folder(folder) => {
                 let to = folder.join(key);
@@ -156,8 +156,8 @@ impl Target {
             }
         };
         match sent {
-            Ok(()) => Sent::Stored,
-            Err(reason) => Sent::Failed(reason),
+            Ok(()) => SendOutcome::Stored,
+            Err(reason) => SendOutcome::Failed(reason),
         }
     }
 }
@@ -183,7 +183,8 @@ async fn put(store: &dyn ObjectStore, location: &Location, file: File, bytes: u6
     };
     let sent = sent.await;
     if sent.is_err() {
-        // The parts would stay, and cost. A store that is unreachable needs a rule that deletes them.
+        // Without the abort, the parts would stay in the store and cause costs. If the store is unreachable, only a
+        // lifecycle rule of the store can delete the parts.
         let _not_reachable = upload.abort().await;
     }
     sent
@@ -200,7 +201,7 @@ async fn part(mut file: File) -> Result<(File, Vec<u8>), String> {
     read.map_err(|error| error.to_string())
 }
 
-/// Copies a file to a volume: under another name first, so that no reader finds a part of it.
+/// Copies a file to a volume, first under a temporary name, so that no reader finds an incomplete file.
 fn copy(mut file: File, to: &Path) -> io::Result<()> {
     let folder = to.parent().ok_or_else(|| io::Error::other("it has no folder"))?;
     fs::create_dir_all(folder)?;
@@ -224,7 +225,7 @@ fn copy(mut file: File, to: &Path) -> io::Result<()> {
     copied
 }
 
-/// An error with its causes, in one line.
+/// Returns an error with its causes, in one line.
 fn text(error: &dyn std::error::Error) -> String {
     let mut text = error.to_string();
     let mut source = error.source();
@@ -244,9 +245,9 @@ mod tests {
 
     use super::*;
 
-    /// Scenario: addresses of every kind, and addresses with other schemes, without bucket, with a user, a query or a
-    /// relative folder.
-    /// Guarantee: bucket and prefix are read; the others are refused.
+    /// Scenario: addresses of every kind are parsed; other addresses have an unknown scheme, no bucket, a user, a query
+    /// or a relative folder.
+    /// Guarantee: bucket and prefix of the valid addresses are returned, and the other addresses are refused.
     #[test]
     fn addresses_are_read() {
         let s3 = |root: &str, prefix: &str| Place::S3 {
@@ -274,7 +275,7 @@ mod tests {
     }
 
     /// Scenario: a file is stored on a volume, then again with other content, then below a name that is a file.
-    /// Guarantee: the newest content is there, no other file; the last one fails with a reason.
+    /// Guarantee: the volume has only the newest content; the last attempt fails with a reason.
     #[tokio::test]
     async fn volume_has_whole_files() {
         let (volume, source) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
@@ -289,7 +290,7 @@ mod tests {
             let path = source.path().join("x");
             File::create(&path).unwrap().write_all(content.as_bytes()).unwrap();
             let sent = target.send("0f/incident.json", File::open(&path).unwrap(), 3).await;
-            assert_eq!(sent, Sent::Stored);
+            assert_eq!(sent, SendOutcome::Stored);
             let folder = volume.path().join("node7/0f");
             assert_eq!(fs::read_to_string(folder.join("incident.json")).unwrap(), content);
             assert_eq!(fs::read_dir(folder).unwrap().count(), 1);
@@ -297,7 +298,7 @@ mod tests {
         let file = File::open(source.path().join("x")).unwrap();
         assert!(matches!(
             target.send("0f/incident.json/x", file, 3).await,
-            Sent::Failed(_)
+            SendOutcome::Failed(_)
         ));
     }
 }

@@ -1,4 +1,4 @@
-//! The task that sends what waits.
+//! The task that sends the waiting files to the target.
 
 use std::fs::File;
 use std::io;
@@ -12,7 +12,7 @@ use tokio::time::{Instant, sleep_until};
 
 use super::outgoing::Outgoing;
 use super::queue::{Entry, Input, Limits, Output, Queue};
-use super::target::{Sent, Target};
+use super::target::{SendOutcome, Target};
 use super::{Order, StoreStats};
 
 /// The uploader: the queue, the folder and the target.
@@ -22,24 +22,24 @@ pub(super) struct Uploader {
     outgoing: Outgoing,
     queue: Queue,
     stats: Arc<StoreStats>,
-    /// For messages.
+    /// Address of the objects of this host, for messages.
     base: Arc<str>,
     began: Instant,
     /// Number of the newest file.
     number: u64,
-    sending: JoinSet<Ended>,
+    sending: JoinSet<AttemptOutcome>,
 }
 
 /// The end of an attempt.
 #[derive(Debug)]
-enum Ended {
-    Sent(Sent),
+enum AttemptOutcome {
+    Sent(SendOutcome),
     /// The file does not exist.
     Missing,
 }
 
-/// A stop that is due at a time.
-type Stopping = (Instant, oneshot::Sender<()>);
+/// The time at which the uploader stops at the latest, and the channel that reports the stop.
+type PendingStop = (Instant, oneshot::Sender<()>);
 
 impl Uploader {
     pub(super) fn new(
@@ -61,13 +61,13 @@ impl Uploader {
         }
     }
 
-    /// Sends what waits and what is ordered, until it is stopped or every [`Store`](super::Store) is dropped.
+    /// Sends queued and new files until a stop is requested or every [`Store`](super::Store) is dropped.
     pub(super) async fn run(mut self, waiting: Vec<Entry>, mut orders: Receiver<Order>) {
         for entry in waiting {
             self.number = self.number.max(entry.number);
             self.step(Input::Arrived(entry)).await;
         }
-        let mut stopping: Option<Stopping> = None;
+        let mut stopping: Option<PendingStop> = None;
         loop {
             let is_stopped = stopping.as_ref().is_some_and(|(at, _)| Instant::now() >= *at);
             if stopping.is_some() && (is_stopped || self.queue.count() == 0) {
@@ -84,7 +84,7 @@ impl Uploader {
                 },
                 Some(ended) = self.sending.join_next() => {
                     // A task that panicked or was aborted has sent nothing.
-                    let ended = ended.unwrap_or_else(|error| Ended::Sent(Sent::Failed(error.to_string())));
+                    let ended = ended.unwrap_or_else(|error| AttemptOutcome::Sent(SendOutcome::Failed(error.to_string())));
                     self.ended(ended).await;
                 }
                 () = async { sleep_until(next.unwrap_or(self.began)).await }, if next.is_some() => {
@@ -103,7 +103,7 @@ impl Uploader {
         }
     }
 
-    /// Puts what is ordered into the folder.
+    /// Adds the file of an order to the folder.
     async fn take(&mut self, order: Order) {
         self.number += 1;
         let (outgoing, number) = (self.outgoing.clone(), self.number);
@@ -130,10 +130,10 @@ impl Uploader {
         }
     }
 
-    async fn ended(&mut self, ended: Ended) {
+    async fn ended(&mut self, ended: AttemptOutcome) {
         let input = match ended {
-            Ended::Missing => Input::Missing,
-            Ended::Sent(Sent::Stored) => {
+            AttemptOutcome::Missing => Input::Missing,
+            AttemptOutcome::Sent(SendOutcome::Stored) => {
                 StoreStats::add(&self.stats.stored);
                 if self.stats.last_error().is_some() {
                     self.stats.set_error(None);
@@ -141,7 +141,7 @@ impl Uploader {
                 }
                 Input::Stored
             }
-            Ended::Sent(Sent::Failed(reason)) => {
+            AttemptOutcome::Sent(SendOutcome::Failed(reason)) => {
                 StoreStats::add(&self.stats.failed);
                 if self.stats.last_error().is_none() {
                     tracing::warn!(
@@ -186,9 +186,9 @@ impl Uploader {
             let opened = spawn_blocking(move || outgoing.read(&entry)).await;
             let opened: io::Result<Option<File>> = opened.unwrap_or_else(|error| Err(io::Error::other(error)));
             match opened {
-                Ok(Some(file)) => Ended::Sent(target.send(&key, file, bytes).await),
-                Ok(None) => Ended::Missing,
-                Err(error) => Ended::Sent(Sent::Failed(error.to_string())),
+                Ok(Some(file)) => AttemptOutcome::Sent(target.send(&key, file, bytes).await),
+                Ok(None) => AttemptOutcome::Missing,
+                Err(error) => AttemptOutcome::Sent(SendOutcome::Failed(error.to_string())),
             }
         });
     }
@@ -224,10 +224,10 @@ mod tests {
         }
     }
 
-    /// Scenario: the volume cannot be used; two objects are ordered, and gcwatch ends. A gcwatch with a volume that can
-    /// be used starts.
-    /// Guarantee: the first gcwatch keeps both files on disk and counts failures; the second one stores both, byte for
-    /// byte, and its queue is empty.
+    /// Scenario: the volume cannot be used; two objects are ordered, and the store is closed. A second instance starts
+    /// with a usable volume.
+    /// Guarantee: the first instance keeps both files on disk. The second instance stores both files, byte for byte,
+    /// and its queue is empty.
     #[tokio::test]
     async fn objects_survive_an_outage_and_a_restart() {
         let (state, volume) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());

@@ -17,18 +17,18 @@ const MAX_EXEMPLARS: usize = 8;
 /// A point of a metric.
 pub(super) trait Point: Clone {
     fn attributes(&self) -> &[KeyValue];
-    /// Subtracts an older total. A total that has fallen was counted from scratch, so it stays as it is.
+    /// Subtracts an older total. A total that has fallen was counted from scratch, so it is not changed.
     fn subtract(&mut self, older: &Self);
-    /// Adds another part. `max_buckets` bounds the buckets of an exponential histogram.
+    /// Adds another part. `max_buckets` limits the buckets of an exponential histogram.
     fn add(&mut self, part: &Self, max_buckets: usize);
-    /// Whether the point is without any measurement.
+    /// Returns whether the point has no measurement.
     fn is_empty(&self) -> bool;
 }
 
 fn as_double(value: Value) -> f64 {
     match value {
         Value::AsDouble(double) => double,
-        // Far below the digits that are shown.
+        // The rounding error is far smaller than the displayed digits.
         Value::AsInt(int) => int as f64,
     }
 }
@@ -94,7 +94,7 @@ impl Point for ExplicitPoint {
     }
 
     fn add(&mut self, part: &Self, _: usize) {
-        // The bounds are those of the configuration, which change with a restart only.
+        // The bounds come from the configuration, and change only with a restart.
         if self.explicit_bounds != part.explicit_bounds {
             *self = part.clone();
             return;
@@ -112,7 +112,7 @@ impl Point for ExplicitPoint {
     }
 }
 
-/// Merges pairs of adjacent buckets until the scale is as coarse as given. The merge is exact.
+/// Merges pairs of adjacent buckets until the given scale is reached. The merge is exact.
 fn coarsen(point: &mut ExponentialPoint, scale: i32) {
     let steps = u32::try_from(point.scale.saturating_sub(scale)).unwrap_or(0).min(31);
     if steps == 0 {
@@ -135,7 +135,7 @@ fn coarsen(point: &mut ExponentialPoint, scale: i32) {
     point.scale = scale;
 }
 
-/// The indexes of the first and the last bucket that is not empty.
+/// Returns the indexes of the first and the last bucket that is not empty, or `None` if all buckets are empty.
 fn extent(point: &ExponentialPoint) -> Option<(i32, i32)> {
     let buckets = point.positive.as_ref()?;
     let mut indexes = (buckets.offset..).zip(&buckets.bucket_counts);
@@ -144,7 +144,7 @@ fn extent(point: &ExponentialPoint) -> Option<(i32, i32)> {
     Some((first, last.map_or(first, |(index, _)| index)))
 }
 
-/// The buckets of `point` with `change` applied to each pair of counts, over the extent of both.
+/// Applies `change` to each pair of counts, over the buckets of both points.
 fn combine(point: &mut ExponentialPoint, other: &ExponentialPoint, change: impl Fn(u64, u64) -> u64) {
     let extents = [extent(point), extent(other)].into_iter().flatten();
     let Some((first, last)) = extents.reduce(|one, other| (one.0.min(other.0), one.1.max(other.1))) else {
@@ -209,7 +209,7 @@ impl Point for ExponentialPoint {
 }
 
 fn find<'a, P: Point>(points: &'a [P], place: usize, attributes: &[KeyValue]) -> Option<&'a P> {
-    // Points keep their order, so the first guess is right nearly always.
+    // Points keep their order, so the first guess is nearly always right.
     let guess = points.get(place).filter(|point| point.attributes() == attributes);
     guess.or_else(|| points.iter().find(|point| point.attributes() == attributes))
 }
@@ -231,7 +231,7 @@ fn add_points<P: Point>(points: &mut Vec<P>, parts: &[P], max_buckets: usize) {
     }
 }
 
-/// Returns what was measured since an older total of the same metric.
+/// Returns the increase since an older total of the same metric, or the whole total if there is no older total.
 pub(super) fn difference(newer: &Metric, older: Option<&Metric>) -> Metric {
     let mut metric = newer.clone();
     let older = older.and_then(|older| older.data.as_ref());
@@ -282,7 +282,7 @@ fn highest(points: &mut Vec<NumberDataPoint>, parts: &[NumberDataPoint]) {
     }
 }
 
-/// Drops points without a measurement. Returns whether any point is left.
+/// Drops points without a measurement. Returns whether any point remains.
 pub(super) fn drop_empty(metric: &mut Metric) -> bool {
     fn retain<P: Point>(points: &mut Vec<P>) -> bool {
         points.retain(|point| !point.is_empty());
@@ -296,7 +296,7 @@ pub(super) fn drop_empty(metric: &mut Metric) -> bool {
     }
 }
 
-/// Whether the metric is a total that only rises: a counter or a distribution.
+/// Returns whether the metric is a total that only rises: a counter or a distribution.
 pub(super) fn is_total(metric: &Metric) -> bool {
     match &metric.data {
         Some(Data::Sum(sum)) => sum.is_monotonic,
@@ -332,7 +332,7 @@ pub(super) fn set_times(metric: &mut Metric, start: u64, now: u64) {
     }
 }
 
-/// The earliest start time of a total's points.
+/// Returns the earliest start time of a total's points, in Unix nanoseconds, or `None` if no point has a start time.
 pub(super) fn start_of(metric: &Metric) -> Option<u64> {
     let least = |starts: &mut dyn Iterator<Item = u64>| starts.filter(|start| *start > 0).min();
     match &metric.data {
@@ -389,7 +389,7 @@ pub(super) fn add_exemplars(metric: &mut Metric, part: &Metric) {
     }
 }
 
-/// Marks a difference of totals. The shortest and the longest measurement of a distribution are unknown in it.
+/// Marks a metric as a difference of totals. The shortest and the longest measurement of a distribution become unknown.
 pub(super) fn set_delta(metric: &mut Metric) {
     let delta = AggregationTemporality::Delta.into();
     match &mut metric.data {

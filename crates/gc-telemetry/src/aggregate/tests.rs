@@ -28,7 +28,7 @@ fn point(durations: &[u64], max_buckets: u16) -> ExponentialHistogramDataPoint {
     }
 }
 
-/// Counts by bucket in a coarser scale.
+/// Returns the counts by bucket in a coarser scale.
 fn counts(point: &ExponentialHistogramDataPoint, scale: i32) -> BTreeMap<i32, u64> {
     let buckets = point.positive.as_ref().unwrap();
     let mut counts = BTreeMap::new();
@@ -42,9 +42,9 @@ fn counts(point: &ExponentialHistogramDataPoint, scale: i32) -> BTreeMap<i32, u6
 }
 
 proptest! {
-    /// Scenario: any two distributions of durations, with few or many buckets.
-    /// Guarantee: their sum is the distribution of all durations, in at most the given number of buckets; the sum without
-    /// the first is the second.
+    /// Scenario: two arbitrary distributions of durations have few or many buckets.
+    /// Guarantee: their sum is the distribution of all durations, in at most the given number of buckets, and the sum
+    /// minus the first distribution is the second distribution.
     #[test]
     fn distributions_add_up(
         one in prop::collection::vec(0u64..5_000_000_000, 0..40),
@@ -69,8 +69,8 @@ proptest! {
     }
 }
 
-/// Scenario: all metrics of processes.
-/// Guarantee: each gauge has a rule, and no other metric has one.
+/// Scenario: all metrics of processes are listed.
+/// Guarantee: each gauge has a rule, and no other metric has a rule.
 #[test]
 fn each_gauge_has_a_rule() {
     let all = [metric::METRICS, container::METRICS, target::METRICS];
@@ -99,7 +99,7 @@ fn numbers(metrics: &[Metric], name: &str) -> Vec<i64> {
     metric.map_or(Vec::new(), |metric| points(metric).into_iter().map(int).collect())
 }
 
-/// A reading: OOM kills of the container, its usage, lines of memory, budget and load of the process.
+/// Returns a reading: OOM kills of the container, its usage, lines of memory, budget and load of the process.
 fn reading(kills: u64, usage: u64, live: u64, load: u64) -> Vec<Metric> {
     let mut snapshot = MetricSnapshot::new(10, 100);
     snapshot.put_one(&container::OOM_KILLS, Some(whole(kills)));
@@ -117,9 +117,10 @@ fn only(mut all: Vec<(Arc<Origin>, Vec<Metric>)>) -> (Arc<Origin>, Vec<Metric>) 
     all.remove(0)
 }
 
-/// Scenario: two processes of a service in one container, and a third one in another; the first one exits.
-/// Guarantee: figures of a container count once, also when another process continues them; gauges follow their rules;
-/// the number of processes is known; the counter of kills does not fall and does not jump.
+/// Scenario: a service has two processes in one container and a third process in another container; the first process
+/// exits.
+/// Guarantee: figures of a container count once, even if another process of the container continues to report them;
+/// gauges follow their rules; the number of processes is known; the counter of kills neither falls nor jumps.
 #[test]
 fn container_counts_once() {
     let options = MetricOptions::default();
@@ -146,10 +147,11 @@ fn container_counts_once() {
     assert_eq!(numbers(&metrics, "gcwatch.gc.memory.load"), [20]);
 }
 
-/// Scenario: processes of two services on two hosts, in other pods, with other versions and start times; one learns its
-/// namespace late.
-/// Guarantee: the id of a service on a host is always the same, other services and hosts have other ids, pods and pids
-/// are not in the resource, and configured attributes are. A process that changes its service leaves what it counted.
+/// Scenario: processes of two services run on two hosts, in different pods, with different versions and start times;
+/// one process learns its namespace late.
+/// Guarantee: the id of a service on a host never changes, and other services and hosts have other ids; the resource
+/// contains configured attributes, but not the pod; the counts of a process stay in its old service when the process
+/// changes its service.
 #[test]
 fn service_on_host_has_one_id() {
     let options = MetricOptions::default();
@@ -180,7 +182,7 @@ fn service_on_host_has_one_id() {
 }
 
 /// Scenario: more services end than are remembered.
-/// Guarantee: those that ended first are forgotten; a newer one that comes back continues its totals.
+/// Guarantee: the services that ended first are forgotten; a service that ended later and returns continues its totals.
 #[test]
 fn ended_services_are_bounded() {
     let options = MetricOptions::default();
@@ -195,8 +197,8 @@ fn ended_services_are_bounded() {
         assert_eq!(kills(&mut services, number), [1]);
     }
     assert!(services.services.len() <= MAX_ENDED + 1);
-    assert_eq!(kills(&mut services, MAX_ENDED + 5), [2], "it is remembered");
-    assert_eq!(kills(&mut services, 0), [1], "it is forgotten");
+    assert_eq!(kills(&mut services, MAX_ENDED + 5), [2], "the totals are remembered");
+    assert_eq!(kills(&mut services, 0), [1], "the totals are forgotten");
     assert!(
         services
             .metrics((0, 1), 300, Temporality::Cumulative, &options)

@@ -88,10 +88,10 @@ attributes! {
         "Rules of the incident with the number of times that each rule held, most severe harm first."
         from "rules"
     BLACK_BOX_STORED "gcwatch.incident.black_box.stored" Text Own
-        "Address of that recording outside of the host (`evidence.store`). The object is there as soon as the store has accepted it."
+        "Address of that recording outside the host (`evidence.store`). The object exists as soon as the store has accepted it."
         from "gcwatch"
     INCIDENT_STORED "gcwatch.incident.stored" Text Own
-        "Address of the incident's record outside of the host, with all evidence that is text (`evidence.store`)."
+        "Address of the incident's record outside the host, with all evidence that is text (`evidence.store`)."
         from "gcwatch"
     BLACK_BOX "gcwatch.incident.black_box" Text Own
         "Address of the recording of the process's events around the start of the incident. For severity `error` and `critical`, and for rules with `evidence: [black-box]`."

@@ -12,7 +12,7 @@ metrics! { METRICS
     MEMORY_USAGE "container.memory.usage" "By" UpDownCounter [] Development
         "Memory used by the container, including page cache."
         from "memory.current; version 1: memory.usage_in_bytes"
-    MEMORY_WORKING_SET "container.memory.working_set" "Memory used by the container without inactive page cache; relevant for the memory limit." UpDownCounter [] Development
+    MEMORY_WORKING_SET "container.memory.working_set" "By" UpDownCounter [] Development
         "Memory used by the container without inactive page cache. The kernel compares this value with the limit."
         from "memory.stat inactive_file; version 1: total_inactive_file"
     OOM_KILLS "gcwatch.container.memory.oom_kills" "{process}" Counter [] Own

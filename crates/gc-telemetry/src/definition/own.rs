@@ -11,10 +11,10 @@ attributes! {
         "Reason why gcwatch does not read a process, as in `gcwatch doctor` and `gcwatch ps`: `permission`, `no-socket`, `silent`, and others; or `excluded`, `held-elsewhere`, `over-limit`, `over-memory`."
         from "gcwatch"
     NAMESPACE "gcwatch.target.namespace" Text Own
-        "Kubernetes namespace of the process that is not read; absent outside of Kubernetes."
+        "Kubernetes namespace of the process that is not read; absent outside Kubernetes."
         from "Kubernetes"
     WORKLOAD "gcwatch.target.workload" Text Own
-        "Workload of the process that is not read, with its kind: `deployment/shop`; without an owner `pod/shop-1`; outside of Kubernetes the name of its service or program. Absent for `excluded` and `held-elsewhere`, and beyond 200 workloads."
+        "Workload of the process that is not read, with its kind: `deployment/shop`; without an owner `pod/shop-1`; outside Kubernetes the name of its service or program. Absent for `excluded` and `held-elsewhere`, and beyond 200 workloads."
         from "Kubernetes, as service.name"
     SIGNAL "gcwatch.signal" Text Own
         "`traces`, `metrics` or `logs`."
@@ -92,7 +92,7 @@ pub mod target {
     }
 }
 
-/// With the resource of a service, with `metrics.aggregate: service`.
+/// Names for the resource of a service, with `metrics.aggregate: service`.
 pub mod service {
     use super::metrics;
 
@@ -162,7 +162,7 @@ metrics! { METRICS
         "Bursts and heap dumps for incidents (`evidence.bursts: on`, `evidence.census: on`): `gathered`, `cut` (the process exited or its stream broke), `failed` (the runtime refused) or `refused` (the incident contains the reason)."
         from "gcwatch"
     STORE_OBJECTS "gcwatch.evidence.store.objects" "{object}" Counter [OUTCOME] Own
-        "Objects of evidence for the store outside of the host (`evidence.store`): stored; failed, attempts that are repeated; dropped, too many waited or the disk was too slow. Absent without a store."
+        "Objects of evidence for the store outside the host (`evidence.store`): stored; failed, attempts that are repeated; dropped, too many waited or the disk was too slow. Absent without a store."
         from "gcwatch"
     STORE_FILES "gcwatch.evidence.store.files" "{file}" Gauge [] Own
         "Files of evidence that wait on disk for the store."

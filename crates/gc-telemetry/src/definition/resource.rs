@@ -5,7 +5,7 @@ use super::attributes;
 attributes! {
     SERVICE_NAME "service.name" Text Stable
         "Name of the service."
-        from "the process's OTEL_SERVICE_NAME; otherwise its OTEL_RESOURCE_ATTRIBUTES; otherwise Kubernetes (annotation resource.opentelemetry.io/service.name; by option labels app.kubernetes.io/instance, app.kubernetes.io/name; the owner; the pod); otherwise its entry assembly (ProcessInfo2); otherwise its executable"
+        from "the first of: the process's OTEL_SERVICE_NAME, its OTEL_RESOURCE_ATTRIBUTES, Kubernetes (annotation resource.opentelemetry.io/service.name; by option, labels app.kubernetes.io/instance and app.kubernetes.io/name; the owner or the pod), its entry assembly (ProcessInfo2), its executable"
     SERVICE_NAMESPACE "service.namespace" Text Stable
         "Namespace of the service."
         from "the process's OTEL_RESOURCE_ATTRIBUTES; otherwise Kubernetes (annotation resource.opentelemetry.io/service.namespace; the pod's namespace)"

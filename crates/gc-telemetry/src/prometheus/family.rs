@@ -1,4 +1,5 @@
-//! Families: metrics with the same name over all processes; the formats require that they are together.
+//! Families: metrics with the same name over all processes. The formats require that all samples of a family are
+//! together.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -123,7 +124,8 @@ impl Family<'_> {
                 name,
                 target,
                 format,
-                // Ids of requests are only for authenticated users; over OTLP they are sent.
+                // Exemplars with the ids of requests are only for authenticated users, so they are exported only over
+                // OTLP.
                 has_exemplars: format == Format::OpenMetrics && metric.name != REQUEST_PAUSE.name,
                 out: &mut *out,
             };

@@ -38,7 +38,7 @@ pub(super) fn target_labels<'a>(resources: impl Iterator<Item = &'a Resource>) -
     let mut seen: HashMap<String, usize> = HashMap::new();
     resources
         .map(|resource| {
-            let mut labels = of(resource);
+            let mut labels = build_labels(resource);
             let count = seen.entry(labels.series.clone()).or_default();
             *count += 1;
             if *count > 1 {
@@ -49,7 +49,7 @@ pub(super) fn target_labels<'a>(resources: impl Iterator<Item = &'a Resource>) -
         .collect()
 }
 
-fn of(resource: &Resource) -> TargetLabels {
+fn build_labels(resource: &Resource) -> TargetLabels {
     let value = |attribute: &Attribute| {
         let named = |pair: &&KeyValue| pair.key == attribute.name;
         let pair = resource.attributes.iter().find(named)?;

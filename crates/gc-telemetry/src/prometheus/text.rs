@@ -48,7 +48,8 @@ fn sanitised(name: &str, also: fn(char) -> bool) -> String {
     if text.is_empty() { "_".to_owned() } else { text }
 }
 
-/// Returns the suffix of a unit; `None` for annotations such as `{collection}`.
+/// Returns the suffix of a unit; `None` without a unit, for annotations such as `{collection}`, and for a ratio that is
+/// not a gauge.
 pub(super) fn unit_suffix(unit: &str, is_gauge: bool) -> Option<String> {
     let known = match unit {
         "" => return None,
@@ -80,8 +81,9 @@ pub(super) fn push_help(format: Format, out: &mut String, text: &str) {
     escape(out, text, format == Format::OpenMetrics);
 }
 
-/// Values come from processes and containers. No character can end a line or a value. Control characters become the
-/// replacement character, because a parser may read a zero byte as the end.
+/// Appends a text in which no character can end the line or the value, because values come from processes and
+/// containers. Control characters except tabs become the replacement character, because a parser can read a zero byte
+/// as the end.
 fn escape(out: &mut String, text: &str, quotes: bool) {
     for letter in text.chars() {
         match letter {

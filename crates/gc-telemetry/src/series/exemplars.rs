@@ -1,4 +1,4 @@
-//! Exemplars: collections with a distribution's longest and newest durations.
+//! Exemplars: spans of a distribution's longest and newest durations.
 
 use opentelemetry_proto::tonic::metrics::v1::{Exemplar, exemplar};
 
@@ -6,7 +6,7 @@ use crate::spans::SpanIds;
 
 /// Measurement with its span.
 #[derive(Debug, Clone, Copy)]
-struct Measured {
+struct SpanMeasurement {
     ns: u64,
     at: u64,
     span: SpanIds,
@@ -16,8 +16,8 @@ struct Measured {
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Exemplars {
     window_start: u64,
-    longest: Option<Measured>,
-    newest: Option<Measured>,
+    longest: Option<SpanMeasurement>,
+    newest: Option<SpanMeasurement>,
 }
 
 impl Exemplars {
@@ -30,7 +30,7 @@ impl Exemplars {
                 ..Self::default()
             };
         }
-        let measured = Measured { ns, at, span };
+        let measured = SpanMeasurement { ns, at, span };
         if self.longest.is_none_or(|longest| ns >= longest.ns) {
             self.longest = Some(measured);
         }
@@ -39,13 +39,13 @@ impl Exemplars {
         }
     }
 
-    /// Starts a new window.
+    /// Removes all measurements. The next measurement starts a new window.
     pub(super) fn forget(&mut self) {
         *self = Self::default();
     }
 
     pub(super) fn exported(&self) -> Vec<Exemplar> {
-        let same = |a: &Measured, b: &Measured| (a.at, a.span) == (b.at, b.span);
+        let same = |a: &SpanMeasurement, b: &SpanMeasurement| (a.at, a.span) == (b.at, b.span);
         let newest = self
             .newest
             .filter(|newest| !self.longest.is_some_and(|longest| same(&longest, newest)));

@@ -13,7 +13,7 @@ use crate::options::{GenerationKey, MetricOptions};
 use crate::spans::NotExported;
 use crate::value::key_value;
 
-/// Attribute of a point as a number: counting a collection does not allocate.
+/// Attribute of a point as a number, so that counting a collection does not allocate.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Label {
     Generation(HeapGeneration),
@@ -30,8 +30,8 @@ pub(super) enum Label {
     Overflow,
 }
 
-/// Attributes of a point, at most three, packed into one ordered number: each collection looks up the points of a dozen
-/// metrics. From the highest bit, each label has [`BITS`] bits for kind and value; 0 means no label.
+/// Attributes of a point, at most three, packed into one ordered number, because each collection looks up the points of
+/// a dozen metrics. From the highest bit, each label has [`BITS`] bits for kind and value; 0 means no label.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Labels(u128);
 
@@ -43,7 +43,7 @@ impl Labels {
     pub(super) const OVERFLOW: Self = Self((Label::OVERFLOW as u128) << 32 << (2 * BITS));
 
     /// Creates labels from at most three values; unknown values are omitted.
-    pub(super) fn of<const N: usize>(labels: [Option<Label>; N]) -> Self {
+    pub(super) fn new<const N: usize>(labels: [Option<Label>; N]) -> Self {
         const { assert!(N <= 3) }
         let mut all = 0;
         for place in 0..3 {
@@ -128,7 +128,7 @@ impl Label {
 }
 
 impl Label {
-    /// Returns the attribute; `None` if the class does not exist.
+    /// Returns the attribute; `None` if the class of a request does not exist.
     fn attribute(self, options: &MetricOptions) -> Option<KeyValue> {
         let text = |text: &str| Value::StringValue(text.to_owned());
         let (attribute, value) = match self {
@@ -176,11 +176,12 @@ mod tests {
 
     proptest! {
         /// Scenario: the labels are arbitrary, including labels of damaged streams and unknown labels.
-        /// Guarantee: unpacking returns the labels in the same order; two different sets of labels never share a point.
+        /// Guarantee: unpacking returns the labels in the same order, so that two different lists of labels never share
+        /// a point.
         #[test]
         fn packed_labels_are_restored(labels in prop::array::uniform3(prop::option::of(label()))) {
             let known: Vec<Label> = labels.iter().copied().flatten().collect();
-            prop_assert_eq!(Labels::of(labels).labels().collect::<Vec<_>>(), known);
+            prop_assert_eq!(Labels::new(labels).labels().collect::<Vec<_>>(), known);
         }
     }
 
@@ -188,7 +189,7 @@ mod tests {
     /// Guarantee: the constants equal the corresponding labels.
     #[test]
     fn constants_match_labels() {
-        assert_eq!(Labels::OVERFLOW, Labels::of([Some(Label::Overflow)]));
-        assert_eq!(Labels::NONE, Labels::of([]));
+        assert_eq!(Labels::OVERFLOW, Labels::new([Some(Label::Overflow)]));
+        assert_eq!(Labels::NONE, Labels::new([]));
     }
 }

@@ -1,19 +1,19 @@
 //! Collections without observed events. The runtime numbers its collections without gaps, so the number of collections
 //! between two sessions, and of collections whose events were all lost, is exact.
 //!
-//! A skipped number may belong to the background collection in progress, which is observed at its end. The number is
+//! A skipped number can belong to the background collection in progress, which is observed at its end. The number is
 //! missed after two later collections started while no background collection was in progress: blocking collections
 //! (foreground collections have a separate type) or later background collections. Two collections are necessary,
-//! because a collection with late data may be observed after the next collection.
+//! because a collection with late data can be observed after the next collection.
 
 use std::collections::VecDeque;
 
 use clr_gc::event::GcType;
 use clr_gc::gc::Collection;
 
-/// Maximum number of open gaps; above the maximum, the oldest gap is missed. A gap closes after two collections, so
-/// more gaps are possible only if most events of a long background collection are lost.
-const MOST_GAPS: usize = 16;
+/// Maximum number of open gaps; above the maximum, the collections of the oldest gap count as missed. A gap closes
+/// after two collections, so more gaps are possible only if most events of a long background collection are lost.
+const MAX_GAPS: usize = 16;
 
 /// Skipped numbers from `first` to `last`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -32,12 +32,12 @@ impl Gap {
 
 /// Gaps of one run.
 #[derive(Debug, Default)]
-pub(super) struct Missed {
+pub(super) struct RunGaps {
     newest: Option<u32>,
     gaps: VecDeque<Gap>,
 }
 
-impl Missed {
+impl RunGaps {
     /// Observes a collection and returns the number of collections found missed since the last call.
     pub(super) fn observe(&mut self, collection: &Collection) -> u64 {
         self.number(collection.number, collection.gc_type)
@@ -70,7 +70,7 @@ impl Missed {
                 !std::mem::replace(&mut gap.is_passed, true)
             });
         }
-        while self.gaps.len() > MOST_GAPS {
+        while self.gaps.len() > MAX_GAPS {
             missed += self.gaps.pop_front().map_or(0, Gap::count);
         }
         missed
@@ -106,7 +106,7 @@ mod tests {
     use super::*;
 
     fn missed(numbers: &[(u32, GcType)]) -> u64 {
-        let mut state = Missed::default();
+        let mut state = RunGaps::default();
         numbers
             .iter()
             .map(|(number, gc_type)| state.number(*number, Some(*gc_type)))
@@ -154,9 +154,10 @@ mod tests {
     }
 
     proptest! {
-        /// Scenario: collections are observed out of order by at most one position; any collection can be unobserved.
-        /// Guarantee: exactly the unobserved collections are missed, except the last few; the number of gaps is
-        /// bounded.
+        /// Scenario: collections are observed out of order by at most one position; any collection can be unobserved,
+        /// except the last three.
+        /// Guarantee: exactly the unobserved collections after the first observed collection are missed; the number of
+        /// gaps is bounded.
         #[test]
         fn unobserved_collections_are_missed(seen in prop::collection::vec(any::<bool>(), 1..300), swap: bool) {
             let mut numbers: Vec<u32> = (1..).zip(&seen).filter(|(_, seen)| **seen).map(|(number, _)| number).collect();
@@ -169,11 +170,11 @@ mod tests {
             let after = seen.len() as u32 + 1;
             let first = numbers.first().copied().unwrap_or(after);
             numbers.extend([after, after + 1, after + 2]);
-            let mut state = Missed::default();
+            let mut state = RunGaps::default();
             let mut count = 0;
             for number in &numbers {
                 count += state.number(*number, Some(GcType::BLOCKING));
-                prop_assert!(state.gaps.len() <= MOST_GAPS);
+                prop_assert!(state.gaps.len() <= MAX_GAPS);
             }
             let expected = (first..after).filter(|number| !numbers.contains(number)).count();
             prop_assert_eq!(count, expected as u64);

@@ -1,4 +1,4 @@
-//! Point of a metric: counting and export.
+//! A point of a metric, which accumulates values and exports them.
 
 use opentelemetry_proto::tonic::common::v1::KeyValue;
 use opentelemetry_proto::tonic::metrics::v1::exponential_histogram_data_point::Buckets;
@@ -18,7 +18,7 @@ use crate::spans::SpanIds;
 
 const SECOND_NS: f64 = 1e9;
 
-/// Times of a point, Unix nanoseconds.
+/// Start time and export time of a point, in Unix nanoseconds.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Times {
     pub(super) start: u64,
@@ -28,12 +28,12 @@ pub(super) struct Times {
 /// State of a point.
 #[derive(Debug)]
 pub(super) enum Point {
-    /// Total, with the part that was already exported as deltas, and the start time if later than the first attach
-    /// (Unix nanoseconds; otherwise 0).
+    /// A total, the part of the total that was already exported as deltas, and the start time of the total in Unix
+    /// nanoseconds, or 0 if the total counts since the first attach.
     Sum { total: u64, exported: u64, since: u64 },
-    /// Newest value with its time.
+    /// The newest value and its time, in Unix nanoseconds.
     Newest { value: u64, at: u64 },
-    /// Distribution.
+    /// A distribution of durations.
     Distribution(Box<Durations>),
 }
 
@@ -54,7 +54,7 @@ pub(super) enum Distribution {
 
 /// Value of a point for export.
 pub(super) enum PointValue {
-    /// Number, with the start time if later than the start of the other points; otherwise 0.
+    /// A number and its start time in Unix nanoseconds, or 0 if the number starts together with the other points.
     Number(Value, u64),
     Distribution(Distribution, Vec<Exemplar>),
 }
@@ -82,7 +82,7 @@ impl Point {
         }
     }
 
-    /// Adds to a total that counts since its first addition.
+    /// Adds to a total that counts since its first addition, which started at `start`.
     pub(super) fn add_since(&mut self, start: u64, amount: u64) {
         if let Self::Sum { since, .. } = self
             && *since == 0
@@ -92,7 +92,7 @@ impl Point {
         self.add(amount);
     }
 
-    /// Sets the newest value. A value older than the newest value is ignored, because background collections may be
+    /// Sets the newest value. A value older than the newest value is ignored, because a background collection can be
     /// observed late.
     pub(super) fn set(&mut self, new: u64, when: u64) {
         if let Self::Newest { value, at } = self
@@ -114,7 +114,7 @@ impl Point {
         }
     }
 
-    /// Returns the total or the newest value.
+    /// Returns the total, the newest value, or the whole distribution. The result is always `Some`.
     pub(super) fn total(&self, definition: &MetricDefinition) -> Option<PointValue> {
         Some(match self {
             Self::Sum { total, since, .. } => PointValue::Number(number(*total, definition), *since),
@@ -125,7 +125,7 @@ impl Point {
         })
     }
 
-    /// Returns the change since the last delta export; `None` without a change.
+    /// Returns the change since the last delta export, or `None` if nothing was added or the point is a newest value.
     pub(super) fn delta(&self, definition: &MetricDefinition) -> Option<PointValue> {
         match self {
             Self::Sum { total, exported, since } => {
@@ -156,7 +156,7 @@ impl Point {
     }
 }
 
-/// Returns a counted value in the exported unit: nanoseconds become seconds, percentages become shares from 0 to 1.
+/// Returns a counted value in the exported unit: nanoseconds become seconds, percentages become fractions from 0 to 1.
 fn number(counted: u64, definition: &MetricDefinition) -> Value {
     match definition.unit {
         "s" => Value::AsDouble(counted as f64 / SECOND_NS),
@@ -195,7 +195,7 @@ impl Distribution {
     }
 }
 
-/// Returns the metric with the points for which `read` returns a value; `None` without such points.
+/// Returns the metric with the points for which `read` returns a value, or `None` if there are no such points.
 pub(super) fn metric(
     definition: &MetricDefinition,
     points: &[(Labels, Point)],

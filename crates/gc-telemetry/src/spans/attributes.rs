@@ -24,7 +24,7 @@ pub(super) struct Attributes<'a> {
 }
 
 impl<'a> Attributes<'a> {
-    pub(super) fn of(wire: &'a mut Wire, field: u32) -> Self {
+    pub(super) fn new(wire: &'a mut Wire, field: u32) -> Self {
         Self { wire, field }
     }
 

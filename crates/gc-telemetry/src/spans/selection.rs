@@ -17,12 +17,12 @@ const SECOND_NS: u64 = 1_000_000_000;
 /// spans show the user what the short collections are like; not all collections are necessary.
 const IN_INCIDENT: u32 = 1;
 
-/// Reason why a collection was not exported as a span.
+/// Reason why the spans of a collection, or of a request's pauses, were not exported.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum NotExported {
-    /// The options exclude the collection: generation, pause or share.
+    /// The options exclude the collection (generation, pause or share) or the request.
     NotSelected,
-    /// The limit of collections per second was reached.
+    /// The limit of collections or requests per second was reached.
     OverRate,
 }
 
@@ -83,7 +83,7 @@ impl Selection {
         self.bucket.take(at).then_some(()).ok_or(NotExported::OverRate)
     }
 
-    /// Returns `true` if the pause is at least the minimum pause or unknown.
+    /// Returns whether the pause is at least the minimum pause, or unknown.
     fn is_long(&self, collection: &Collection) -> bool {
         let pause = collection.pause_ns.and_then(|ns| u64::try_from(ns).ok());
         pause.is_none_or(|ns| Duration::from_nanos(ns) >= self.min_pause)
@@ -95,8 +95,8 @@ impl Selection {
     }
 }
 
-/// Returns `true` for a nonconcurrent full collection and for a collection that stopped a request: users may look for
-/// such collections even if the pause was short.
+/// Returns whether a collection is a nonconcurrent full collection or stopped a request. Users can look for such
+/// collections even if the pause was short.
 fn is_looked_for(collection: &Collection) -> bool {
     let is_full = collection.generation == Some(2) && !collection.is_concurrent();
     is_full || collection.requests.is_some_and(|impact| impact.hit > 0)
@@ -125,7 +125,7 @@ fn trace_state(threshold: u64) -> String {
 #[derive(Debug)]
 pub(super) struct TokenBucket {
     max_per_second: u32,
-    /// Tokens in the nanoseconds that were necessary to earn them, at most one second.
+    /// Unused tokens, as the nanoseconds that were necessary to earn them; at most one second.
     earned_ns: u64,
     newest: Moment,
 }
@@ -164,7 +164,7 @@ mod tests {
 
     /// Scenario: the limit is 50 per second. 200 collections occur in one millisecond, then one collection every 10 ms
     /// for 10 s.
-    /// Guarantee: the first 50 collections are exported, then 50 per second.
+    /// Guarantee: 50 collections of the burst are exported, then 50 per second.
     #[test]
     fn rate_is_bounded_in_event_time() {
         let mut bucket = TokenBucket::new(50);
@@ -192,8 +192,7 @@ mod tests {
     }
 
     /// Scenario: the shares are all, none, a half and a tenth of 20,000 traces.
-    /// Guarantee: about this share is exported, a smaller share is a subset of a larger share, and the trace state
-    /// contains the threshold.
+    /// Guarantee: about this share is exported, and the trace state contains the threshold.
     #[test]
     fn configured_share_is_exported() {
         let mut ids = Vec::new();

@@ -7,7 +7,7 @@ use clr_gc::gc::{Collection, HeapGeneration, Missing, Pause, PauseKind};
 use opentelemetry_proto::tonic::trace::v1::span::SpanKind;
 use prost::Message as _;
 
-use super::Encoded;
+use super::EncodedSpans;
 use super::attributes::Attributes;
 use crate::anomaly::{Anomaly, Marks};
 use crate::definition::span as row;
@@ -22,7 +22,7 @@ const FLAGS: u32 = 0x1 | 0x2 | 0x100;
 /// Length below which suspensions and restarts are attributes of their pause.
 const SHORT_NS: i64 = 1_000_000;
 
-/// Initial capacity: more than the spans of most collections require.
+/// Initial capacity in bytes: more than the spans of most collections require.
 const USUAL_BYTES: usize = 4 << 10;
 
 /// Numbers of the fields of `ScopeSpans`, `Span` and `Link` in `opentelemetry/proto/trace/v1/trace.proto`.
@@ -61,7 +61,7 @@ pub(super) fn spans(
     options: &SpanOptions,
     trace_state: &str,
     anomalies: &[Anomaly<'_>],
-) -> Encoded {
+) -> EncodedSpans {
     let mut tree = Tree {
         base,
         ids,
@@ -70,7 +70,7 @@ pub(super) fn spans(
         count: 0,
     };
     let name = root_name(collection);
-    let marks = Marks::of(anomalies);
+    let marks = Marks::from_anomalies(anomalies);
     tree.span(ids.root(), None, &name, extent(collection), |wire| {
         attributes(wire, collection, options.phases);
         // Marks are rare, so they are built as messages first.
@@ -94,7 +94,7 @@ pub(super) fn spans(
             }
         }
     }
-    Encoded {
+    EncodedSpans {
         fields: tree.wire.into_bytes(),
         count: tree.count,
     }
@@ -146,12 +146,12 @@ impl Tree<'_> {
         ids
     }
 
-    /// Writes one span for each part of this collection's share of a suspension.
+    /// Writes one span, with child spans, for each part of this collection's share of a suspension.
     fn pause(&mut self, collection: &Collection, pause: &Pause) {
         let root = self.ids.root();
         let suspend = suspend_times(pause);
         if pause.spans.is_empty() {
-            // The end is unknown; the time to suspend the threads may be known.
+            // The end is unknown, but the time to suspend the threads can be known.
             if let Some(times) = suspend {
                 self.child(root, "GC suspend", times);
             }
@@ -174,7 +174,7 @@ impl Tree<'_> {
             let suspend = suspend.filter(inside);
             let restart = restart.filter(|(from, to)| from <= to).filter(inside);
             let parent = self.child_with(root, name, part, |wire| {
-                let mut attributes = Attributes::of(wire, field::ATTRIBUTES);
+                let mut attributes = Attributes::new(wire, field::ATTRIBUTES);
                 attributes
                     .text(&row::PAUSE_KIND, Some(pause.kind.name()))
                     .seconds(&row::PAUSE_SUSPEND, suspend.filter(is_short).map(length))
@@ -204,8 +204,8 @@ fn is_short(times: &Times) -> bool {
     length(*times) < SHORT_NS
 }
 
-/// Returns SuspendEEBegin and SuspendEEEnd if the collection was the first in the suspension and both ends are
-/// trustworthy.
+/// Returns the times of SuspendEEBegin and SuspendEEEnd, or `None` if the collection was not the first in the
+/// suspension or an end is not trustworthy.
 fn suspend_times(pause: &Pause) -> Option<Times> {
     let (from, to) = pause.edges.suspend_begin.zip(pause.edges.suspend_end)?;
     (pause.suspend_ns? == to - from && pause.start == Some(from) && from <= to).then_some((from, to))
@@ -217,8 +217,8 @@ fn common(a: Times, b: Times) -> Option<Times> {
     (from < to).then_some((from, to))
 }
 
-/// Returns the concurrent part of a background collection after one of its suspensions, until the next suspension or
-/// the end.
+/// Returns the name and the times of the concurrent part of a background collection after one of its suspensions, until
+/// the next suspension or the end. Returns `None` if there is no such part or one of its ends is unknown.
 fn concurrent_after(collection: &Collection, place: usize) -> Option<(&'static str, Times)> {
     if !collection.is_concurrent() {
         return None;
@@ -286,7 +286,7 @@ fn links(wire: &mut Wire, collection: &Collection, others: &Ids) {
         wire.message(field::LINKS, |wire| {
             wire.bytes(field::LINK_TRACE_ID, ids.trace_id);
             wire.bytes(field::LINK_SPAN_ID, ids.span_id);
-            Attributes::of(wire, field::LINK_ATTRIBUTES)
+            Attributes::new(wire, field::LINK_ATTRIBUTES)
                 .text(&row::LINK, Some(relation))
                 .int(&row::NUMBER, Some(number));
             wire.fixed32(field::LINK_FLAGS, FLAGS);
@@ -294,7 +294,7 @@ fn links(wire: &mut Wire, collection: &Collection, others: &Ids) {
     }
 }
 
-/// Writes a link to the request with the largest loss.
+/// Writes a link to the request with the largest loss if its ids are known.
 fn worst_request(wire: &mut Wire, collection: &Collection) {
     let worst = collection.requests.and_then(|impact| impact.worst);
     let Some((trace_id, span_id)) = worst.and_then(|worst| worst.trace_id.zip(worst.span_id)) else {
@@ -303,7 +303,7 @@ fn worst_request(wire: &mut Wire, collection: &Collection) {
     wire.message(field::LINKS, |wire| {
         wire.bytes(field::LINK_TRACE_ID, trace_id);
         wire.bytes(field::LINK_SPAN_ID, span_id);
-        Attributes::of(wire, field::LINK_ATTRIBUTES).text(&row::LINK, Some("worst_request"));
+        Attributes::new(wire, field::LINK_ATTRIBUTES).text(&row::LINK, Some("worst_request"));
     });
 }
 
@@ -313,7 +313,7 @@ fn nanoseconds(ns: u64) -> i64 {
 
 /// Writes the attributes of the root.
 fn attributes(wire: &mut Wire, collection: &Collection, phases: bool) {
-    let mut list = Attributes::of(wire, field::ATTRIBUTES);
+    let mut list = Attributes::new(wire, field::ATTRIBUTES);
     let worst = collection.requests.and_then(|impact| impact.worst);
     let global = collection.global.as_ref();
     let stats = collection.heap_stats.as_ref();

@@ -14,7 +14,7 @@ use gc_requests::request::Request;
 use gc_requests::stops::Stop;
 use opentelemetry_proto::tonic::trace::v1::span::SpanKind;
 
-use super::Encoded;
+use super::EncodedSpans;
 use super::attributes::Attributes;
 use super::tree::field;
 use crate::definition::span as row;
@@ -29,7 +29,8 @@ const FLAGS: u32 = 0x1 | 0x100 | 0x200;
 /// Flags of the link to the collection: sampled, random.
 const LINK_FLAGS: u32 = 0x1 | 0x2 | 0x100;
 
-/// Returns `true` if a request has a large enough loss, is sampled, and has ids.
+/// Returns whether the export of requests is enabled, and whether this request lost enough time, is sampled, and has
+/// ids.
 pub(super) fn is_meant(options: &VictimOptions, request: &Request) -> bool {
     let lost = request.stopped_ns.and_then(|ns| u64::try_from(ns).ok()).unwrap_or(0);
     let is_much = lost > 0
@@ -53,8 +54,8 @@ fn name(hit: &Stop) -> String {
     format!("GC pause{generation}{kind}")
 }
 
-/// Returns the spans of a request's stops.
-pub(super) fn spans(request: &Request, base: UnixBase, collections: &Ids) -> Option<Encoded> {
+/// Returns the spans of a request's stops, or `None` if the request has no ids.
+pub(super) fn spans(request: &Request, base: UnixBase, collections: &Ids) -> Option<EncodedSpans> {
     let (trace_id, parent) = request.ended.trace_id.zip(request.ended.span_id)?;
     let mut wire = Wire::with_capacity(256 * request.hits.len().max(1));
     for (place, hit) in request.hits.iter().enumerate() {
@@ -67,7 +68,7 @@ pub(super) fn spans(request: &Request, base: UnixBase, collections: &Ids) -> Opt
             wire.number(field::KIND, SpanKind::Internal as u64);
             wire.fixed64_unless_zero(field::START_TIME, base.unix_ns(hit.begin));
             wire.fixed64_unless_zero(field::END_TIME, base.unix_ns(hit.end));
-            Attributes::of(wire, field::ATTRIBUTES)
+            Attributes::new(wire, field::ATTRIBUTES)
                 .int(&row::NUMBER, hit.collection)
                 .text(&row::GENERATION, hit.generation.and_then(generation))
                 .text(
@@ -79,7 +80,7 @@ pub(super) fn spans(request: &Request, base: UnixBase, collections: &Ids) -> Opt
                 wire.message(field::LINKS, |wire| {
                     wire.bytes(field::LINK_TRACE_ID, trace_id);
                     wire.bytes(field::LINK_SPAN_ID, span_id);
-                    Attributes::of(wire, field::LINK_ATTRIBUTES)
+                    Attributes::new(wire, field::LINK_ATTRIBUTES)
                         .text(&row::LINK, Some("collection"))
                         .int(&row::NUMBER, hit.collection);
                     wire.fixed32(field::LINK_FLAGS, LINK_FLAGS);
@@ -88,7 +89,7 @@ pub(super) fn spans(request: &Request, base: UnixBase, collections: &Ids) -> Opt
             wire.fixed32(field::FLAGS, FLAGS);
         });
     }
-    Some(Encoded {
+    Some(EncodedSpans {
         fields: wire.into_bytes(),
         count: request.hits.len() as u64,
     })

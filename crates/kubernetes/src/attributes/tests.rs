@@ -100,7 +100,8 @@ fn service_name_sources_have_order() {
 }
 
 /// Scenario: pods have owners of every kind.
-/// Guarantee: each owner is reported under its kind, together with its own owner if its name contains it.
+/// Guarantee: each owner is reported under its kind. A job whose name contains its cron job is reported together with
+/// the cron job. Unknown kinds are not reported.
 #[test]
 fn owners_are_reported() {
     let cases = [
@@ -169,7 +170,7 @@ fn annotations_and_labels_are_reported() {
 /// Guarantee: name, tag and digest are parsed.
 #[test]
 fn image_parts_are_parsed() {
-    let is = |text, name, tag, digest| assert_eq!(Image::of(text), Image { name, tag, digest });
+    let is = |text, name, tag, digest| assert_eq!(Image::parse(text), Image { name, tag, digest });
     is("web", "web", None, None);
     is("shop/web:1", "shop/web", Some("1"), None);
     is("host:5000/web", "host:5000/web", None, None);

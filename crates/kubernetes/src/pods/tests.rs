@@ -29,18 +29,18 @@ fn name(pods: &Pods, container: Option<&str>, pod: Option<&str>) -> Option<Strin
 #[test]
 fn pods_are_found() {
     let pods = Pods::default();
-    assert_eq!(pods.put(pod("u1", "one", &[("a", "c1")], None)), Put::Changed);
-    assert_eq!(pods.put(pod("u1", "one", &[("a", "c1")], None)), Put::Same);
+    assert_eq!(pods.put(pod("u1", "one", &[("a", "c1")], None)), PutOutcome::Changed);
+    assert_eq!(pods.put(pod("u1", "one", &[("a", "c1")], None)), PutOutcome::Same);
     assert_eq!(
         pods.put(pod("u2", "static", &[("a", "c2")], Some("hash"))),
-        Put::Changed
+        PutOutcome::Changed
     );
     assert_eq!(name(&pods, Some("c1"), None).as_deref(), Some("one"));
     assert_eq!(name(&pods, Some("new"), Some("u1")).as_deref(), Some("one"));
     assert_eq!(name(&pods, None, Some("hash")).as_deref(), Some("static"));
     assert_eq!(name(&pods, None, None), None);
     // The container was restarted and has a new id.
-    assert_eq!(pods.put(pod("u1", "one", &[("a", "c3")], None)), Put::Changed);
+    assert_eq!(pods.put(pod("u1", "one", &[("a", "c3")], None)), PutOutcome::Changed);
     assert_eq!(name(&pods, Some("c1"), None), None);
     assert_eq!(name(&pods, Some("c3"), None).as_deref(), Some("one"));
     assert!(pods.remove("u1") && !pods.remove("u1"));
@@ -48,9 +48,9 @@ fn pods_are_found() {
     assert_eq!(pods.count(), 1);
 }
 
-/// Scenario: a container was killed for memory and restarted, one failed, one ended because of SIGTERM, and one waits
-/// for its restart.
-/// Guarantee: the end of each container is known by its own id, a running container has no end, and changes are
+/// Scenario: a container is killed for memory, fails, ends because of SIGTERM, or completes. In each case, it first
+/// waits for its restart and is then restarted with another id.
+/// Guarantee: the end is known by the id of the ended container, the restarted container has no end, and changes are
 /// detected.
 #[test]
 fn ends_of_containers_are_known() {
@@ -90,8 +90,12 @@ fn ends_of_containers_are_known() {
                 end("c1", reason, code),
                 waits,
             )));
-            assert_eq!(changed, Put::Changed);
-            assert_eq!(ended("c1"), Some(Ended { oom_killed, failed }), "{reason} {code}");
+            assert_eq!(changed, PutOutcome::Changed);
+            assert_eq!(
+                ended("c1"),
+                Some(ContainerEnd { oom_killed, failed }),
+                "{reason} {code}"
+            );
             assert_eq!(ended("c2"), None);
         }
     }

@@ -9,14 +9,14 @@ use tokio::task::JoinHandle;
 use tokio::time::Instant;
 
 use super::*;
-use crate::script::{Asked, End, Script, ScriptedAnswer};
+use crate::script::{End, RecordedRequest, Script, ScriptedAnswer};
 use crate::transport::tests::server;
 use crate::watch::SILENT;
 use processes::container::ContainerIdentity;
 use processes::surroundings::Surroundings as _;
 
-/// Much longer than any scenario takes on the paused clock.
-const PATIENCE: Duration = Duration::from_secs(36_000);
+/// Timeout for conditions, much longer than any scenario takes on the paused clock.
+const TIMEOUT: Duration = Duration::from_secs(36_000);
 
 /// A server and its follower.
 struct Scene {
@@ -35,10 +35,10 @@ impl Drop for Scene {
 
 impl Scene {
     fn begin(answers: impl IntoIterator<Item = ScriptedAnswer>) -> Self {
-        Self::of(answers, |follower| tokio::spawn(follower.watch()))
+        Self::with_follower(answers, |follower| tokio::spawn(follower.watch()))
     }
 
-    fn of(
+    fn with_follower(
         answers: impl IntoIterator<Item = ScriptedAnswer>,
         follow: impl FnOnce(Follower<Script, Box<dyn Fn() + Send + Sync>>) -> JoinHandle<()>,
     ) -> Self {
@@ -76,13 +76,13 @@ impl Scene {
     }
 
     /// Returns the requests once there are at least this many.
-    async fn asked(&self, requests: usize) -> Vec<Asked> {
+    async fn asked(&self, requests: usize) -> Vec<RecordedRequest> {
         let until = async {
             while self.script.asked().len() < requests {
                 sleep(Duration::from_millis(10)).await;
             }
         };
-        timeout(PATIENCE, until).await.unwrap();
+        timeout(TIMEOUT, until).await.unwrap();
         self.script.asked()
     }
 
@@ -93,7 +93,7 @@ impl Scene {
                 self.changes.notified().await;
             }
         };
-        timeout(PATIENCE, until).await.unwrap();
+        timeout(TIMEOUT, until).await.unwrap();
     }
 }
 
@@ -123,7 +123,7 @@ fn watch() -> (mpsc::Sender<Bytes>, ScriptedAnswer) {
     (sender, ScriptedAnswer::Live(pieces))
 }
 
-fn between(asked: &[Asked], first: usize) -> Duration {
+fn between(asked: &[RecordedRequest], first: usize) -> Duration {
     asked[first + 1].at - asked[first].at
 }
 
@@ -181,7 +181,7 @@ async fn node_is_followed() {
 }
 
 /// Scenario: a watch breaks in the middle of a line; the version of the next watch has expired (as an event); a list
-/// lacks the pod; then a watch is refused with 410.
+/// lacks a known pod; then a watch is refused with 410.
 /// Guarantee: complete events stay applied; the broken watch continues at its last version; after an expired version,
 /// all pods are listed again, and missing pods are forgotten.
 #[tokio::test(start_paused = true)]
@@ -226,7 +226,8 @@ async fn broken_and_expired_watches_resume() {
 }
 
 /// Scenario: the server refuses, answers with invalid JSON, sends a line that is not a pod, and recovers.
-/// Guarantee: known pods are kept and marked as not current, and requests are repeated until one succeeds.
+/// Guarantee: known pods are kept, requests are repeated until one succeeds, and failures and the unreadable line are
+/// counted.
 #[tokio::test(start_paused = true)]
 async fn known_pods_are_kept_while_server_is_unavailable() {
     let (events, first) = watch();
@@ -252,7 +253,7 @@ async fn known_pods_are_kept_while_server_is_unavailable() {
 }
 
 /// Scenario: a server sends a line without an end.
-/// Guarantee: the watch is ended at the limit, and a new one starts.
+/// Guarantee: the watch is ended at the limit, and a new watch starts.
 #[tokio::test(start_paused = true)]
 async fn endless_line_ends_watch() {
     let (events, endless) = watch();
@@ -265,19 +266,19 @@ async fn endless_line_ends_watch() {
 }
 
 /// Scenario: the kubelet refuses, then answers.
-/// Guarantee: its pods are requested until it answers, and are then known.
+/// Guarantee: the pods of the kubelet are requested until the kubelet answers, and are then known.
 #[tokio::test(start_paused = true)]
 async fn kubelet_is_polled() {
     let answers = vec![ScriptedAnswer::whole(401, ""), list(&[pod("u1", "one", 3)], "", None)];
-    let scene = Scene::of(answers, |follower| tokio::spawn(follower.poll()));
+    let scene = Scene::with_follower(answers, |follower| tokio::spawn(follower.poll()));
     scene.until(|scene| scene.name("u1").is_some()).await;
     assert!(scene.asked(2).await.iter().all(|asked| asked.path == "/pods"));
     assert_eq!((scene.stats.now().failures, scene.stats.now().lists), (1, 1));
 }
 
-/// Scenario: a kubelet has a trusted certificate, another one an untrusted one, which is used with and without
-/// verification; a token is in a file.
-/// Guarantee: the token is sent only to a kubelet that is trusted or need not be verified.
+/// Scenario: one kubelet has a trusted certificate and is verified. Another kubelet has an untrusted certificate and is
+/// queried with and without verification. The token is in a file.
+/// Guarantee: the token is sent only to a kubelet that is trusted or is not verified.
 #[tokio::test]
 async fn tokens_are_sent_to_trusted_kubelets_only() {
     let folder = tempfile::tempdir().unwrap();
@@ -307,12 +308,12 @@ async fn tokens_are_sent_to_trusted_kubelets_only() {
     for (address, verify) in [(trusted, true), (stranger, false)] {
         assert!(ask(address, verify).await.unwrap().contains("Bearer secret-token"));
     }
-    assert!(matches!(ask(stranger, true).await, Err(Failed::Unreachable(_))));
+    assert!(matches!(ask(stranger, true).await, Err(AnswerError::Unreachable(_))));
 }
 
 /// Scenario: an overloaded server sends `Retry-After` at the start of a list, at the start of a watch, and within a
 /// watch.
-/// Guarantee: no request is made earlier.
+/// Guarantee: the next request follows less than 1 s after the requested delay has passed.
 #[tokio::test(start_paused = true)]
 async fn retry_after_is_honoured() {
     let later = || ScriptedAnswer::Answer(429, Some("120"), Vec::new(), End::InOrder);
@@ -333,7 +334,7 @@ async fn retry_after_is_honoured() {
 }
 
 /// Scenario: a watch receives no data on a connection that stays open.
-/// Guarantee: the watch is ended after the time for which it was requested, and the next one continues at its version.
+/// Guarantee: the watch is ended after [`SILENT`], and the next watch continues at its version.
 #[tokio::test(start_paused = true)]
 async fn silent_watch_is_ended() {
     let bookmark = line("BOOKMARK", &json!({"metadata": {"resourceVersion": "7"}}));
@@ -349,7 +350,7 @@ async fn silent_watch_is_ended() {
 }
 
 /// Scenario: an object is longer than the maximum line, in many pieces, between two others.
-/// Guarantee: only that object is skipped and counted, and the watch continues.
+/// Guarantee: only the long object is skipped and counted, and the watch continues.
 #[tokio::test(start_paused = true)]
 async fn long_object_is_skipped() {
     let mut lines = vec![line("ADDED", &pod("u1", "one", 2))];

@@ -62,7 +62,7 @@ pub(crate) async fn server(protocols: &[&str]) -> (SocketAddr, String) {
     (address, certificate.pem())
 }
 
-async fn ask(http: &Http) -> Result<String, Failed> {
+async fn ask(http: &Http) -> Result<String, AnswerError> {
     let mut answer = http.get("/pods", Some(HeaderValue::from_static("Bearer me"))).await?;
     let mut bytes = Vec::new();
     while let Some(piece) = Body::chunk(&mut answer.body).await? {
@@ -72,7 +72,7 @@ async fn ask(http: &Http) -> Result<String, Failed> {
 }
 
 /// Scenario: one server supports HTTP/2 and others do not, at an address with a path.
-/// Guarantee: the newest version that both support is used, the path is kept, and the token is sent.
+/// Guarantee: the newest version of HTTP that the server supports is used, the path is kept, and the token is sent.
 #[tokio::test]
 async fn http_2_and_http_1_are_supported() {
     for (protocols, version) in [
@@ -89,7 +89,7 @@ async fn http_2_and_http_1_are_supported() {
 }
 
 /// Scenario: a server sends one piece of its answer and closes the connection.
-/// Guarantee: the piece is received, and then an error instead of the end.
+/// Guarantee: the piece is received, and then an error is returned instead of the end.
 #[tokio::test]
 async fn truncated_answer_is_error() {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
@@ -107,12 +107,13 @@ async fn truncated_answer_is_error() {
         .unwrap();
     assert_eq!(Body::chunk(&mut answer.body).await.unwrap().unwrap(), "first");
     let error = Body::chunk(&mut answer.body).await.unwrap_err();
-    assert!(matches!(error, Failed::Broken(_)), "{error}");
+    assert!(matches!(error, AnswerError::Broken(_)), "{error}");
 }
 
-/// Scenario: the file with the authorities is replaced by one that contains the server's, then by an invalid one, then
-/// removed.
-/// Guarantee: new authorities are used at once; an invalid or missing file has no effect.
+/// Scenario: the file with the authorities is missing, then invalid, then contains the authority of another server. The
+/// authority of the server is added; then the file becomes invalid, and is removed.
+/// Guarantee: no client is created with a missing or invalid file. New authorities are used at once. A file that is
+/// invalid or missing later has no effect.
 #[tokio::test]
 async fn replaced_certificates_are_used() {
     let (address, pem) = server(&[]).await;
@@ -133,7 +134,7 @@ async fn replaced_certificates_are_used() {
     std::fs::write(&path, &stranger).unwrap();
     let http = open().unwrap();
     let error = ask(&http).await.unwrap_err();
-    assert!(matches!(error, Failed::Unreachable(_)), "{error}");
+    assert!(matches!(error, AnswerError::Unreachable(_)), "{error}");
     std::fs::write(&path, stranger + &pem).unwrap();
     ask(&http).await.unwrap();
     std::fs::write(&path, "no certificate").unwrap();

@@ -6,11 +6,11 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
-use super::{Listed, read, rows, schema};
+use super::{ListedTool, read, rows, schema};
 use crate::page::{UNITS, instant_ms, list, page, rfc3339, text, trimmed};
 use crate::source::{Answer, Asker, Source};
 
-pub(super) const TOOL: Listed = Listed {
+pub(super) const TOOL: ListedTool = ListedTool {
     name: "collections",
     title: "Collections",
     description: "The newest 512 garbage collections of a process, and the longest of the last 30 minutes, as rows: start, pause, \
@@ -53,7 +53,7 @@ struct Arguments {
 }
 
 /// Maximum number of values per list of a collection in full.
-const MOST: usize = 8;
+const MAX_VALUES: usize = 8;
 
 pub(super) async fn answer<S: Source>(asker: &Asker<'_, S>, arguments: Map<String, Value>) -> Answer {
     let arguments: Arguments = read(arguments)?;
@@ -62,17 +62,17 @@ pub(super) async fn answer<S: Source>(asker: &Asker<'_, S>, arguments: Map<Strin
         let path = format!("/api/v1/processes/{pid}/collections/{number}");
         return Ok(in_full(asker.record(&path).await?));
     }
-    of(&asker.record(&format!("/api/v1/processes/{pid}")).await?, &arguments)
+    build_answer(&asker.record(&format!("/api/v1/processes/{pid}")).await?, &arguments)
 }
 
 fn in_full(record: Value) -> Value {
-    let mut record = trimmed(record, MOST);
+    let mut record = trimmed(record, MAX_VALUES);
     if let Some(fields) = record.as_object_mut() {
         // The full record repeats the values of the line.
         if fields.get("gc").is_some_and(Value::is_object) {
             fields.remove("line");
         } else {
-            let why = "it is no longer kept in full: only the 6 newest, the 3 longest and those of incidents are";
+            let why = "only the 6 newest collections, the 3 longest and those of incidents are kept in full";
             fields.insert("not_known".to_owned(), json!([{ "what": "gc", "why": why }]));
         }
         fields.insert("units".to_owned(), UNITS.into());
@@ -91,7 +91,8 @@ struct Row<'r> {
     is_lossy: bool,
 }
 
-/// Returns the newest collections, and the longest of the last 30 minutes, which can be older.
+/// Returns the newest collections, and the longest collections of the last 30 minutes, which can be older than the
+/// newest collections.
 fn all(record: &Value) -> Vec<Row<'_>> {
     let pauses = record.get("pauses").unwrap_or(&Value::Null);
     let at = |name: &str, place: usize| list(pauses, name).get(place).and_then(Value::as_u64);
@@ -131,7 +132,7 @@ fn all(record: &Value) -> Vec<Row<'_>> {
     rows
 }
 
-fn of(record: &Value, arguments: &Arguments) -> Answer {
+fn build_answer(record: &Value, arguments: &Arguments) -> Answer {
     let now_ms = record.get("at_ms").and_then(Value::as_u64).unwrap_or(0);
     let instant = |text: &Option<String>| text.as_deref().map(|text| instant_ms(text, now_ms)).transpose();
     let (since, until) = (instant(&arguments.since)?, instant(&arguments.until)?);
@@ -209,7 +210,7 @@ mod tests {
         let numbers = |arguments: Value| {
             let mut arguments = arguments;
             arguments["pid"] = 1.into();
-            let answer = of(&record, &read(arguments.as_object().unwrap().clone()).unwrap()).unwrap();
+            let answer = build_answer(&record, &read(arguments.as_object().unwrap().clone()).unwrap()).unwrap();
             let rows = list(&answer, "collections").iter();
             rows.map(|row| row["number"].as_u64().unwrap()).collect::<Vec<_>>()
         };
@@ -219,7 +220,7 @@ mod tests {
         assert_eq!(numbers(json!({ "generation": 0 })), [4, 1]);
         assert_eq!(numbers(json!({ "min_pause_ms": 5 })), [3, 1, 0]);
         assert_eq!(numbers(json!({ "since": "80s", "until": "70s" })), [2]);
-        let whole = of(
+        let whole = build_answer(
             &record,
             &read(json!({ "pid": 1 }).as_object().unwrap().clone()).unwrap(),
         )

@@ -7,7 +7,7 @@ use crate::page::{list, rfc3339};
 /// Sums of one step.
 #[derive(Debug, Default, Clone, PartialEq, Eq)]
 pub(super) struct HistoryStep {
-    /// Start of its first ten seconds, in Unix milliseconds.
+    /// Start of the first bucket of ten seconds in the step, in Unix milliseconds.
     pub(super) start_ms: u64,
     pub(super) stopped_ns: u64,
     pub(super) longest_ns: Option<u64>,
@@ -26,8 +26,8 @@ pub(super) struct HistoryStep {
 const GENERATIONS: [&str; 5] = ["gen0", "gen1", "gen2", "loh", "poh"];
 const KINDS: [&str; 5] = ["gen0", "gen1", "gen2", "background", "unknown"];
 
-/// Returns the steps since a time. Steps without data are absent. Buckets that start before `from_ms` are omitted,
-/// because the data has a resolution of ten seconds.
+/// Returns the steps since a time. Steps without data are absent. Buckets that start before `from_ms` are omitted as a
+/// whole, because the data has a resolution of ten seconds.
 pub(super) fn steps(history: &Value, from_ms: u64, step_ms: u64) -> Vec<HistoryStep> {
     let at = |name: &str, place: usize| list(history, name).get(place).and_then(Value::as_u64);
     let inside = |group: &str, name: &str, place: usize| {
@@ -100,10 +100,10 @@ pub(super) fn columns(steps: &[HistoryStep], step_ms: u64) -> Value {
 mod tests {
     use super::*;
 
-    /// Scenario: four buckets of ten seconds have a gap between them; some have neither allocation nor heap figures.
+    /// Scenario: four buckets of ten seconds have gaps between them; some have neither allocation nor heap figures.
     /// Guarantee: a step has the sums, the maximum and the last known heap; a figure that is unknown in a whole step is
-    /// null, and a figure that is unknown in a part is a lower bound; steps start at whole minutes; earlier buckets are
-    /// omitted.
+    /// null. The allocation of a step is a lower bound if a bucket with collections has no allocation figure. Buckets
+    /// of different minutes are in different steps, and earlier buckets are omitted.
     #[test]
     fn steps_sum_their_buckets() {
         let history = json!({

@@ -4,11 +4,11 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
-use super::{Listed, read, rows, schema};
+use super::{ListedTool, read, rows, schema};
 use crate::page::{UNITS, list, page, pick, rfc3339, text, trimmed};
 use crate::source::{Answer, Asker, Refusal, Source};
 
-pub(super) const TOOL: Listed = Listed {
+pub(super) const TOOL: ListedTool = ListedTool {
     name: "incidents",
     title: "Incidents",
     description: "Current and past problems of the .NET processes on this host: open incidents first, then ended ones, \
@@ -46,15 +46,15 @@ struct Arguments {
 }
 
 /// Maximum number of values per list of an incident in full.
-const MOST: usize = 6;
+const MAX_VALUES: usize = 6;
 
 pub(super) async fn answer<S: Source>(asker: &Asker<'_, S>, arguments: Map<String, Value>) -> Answer {
     let arguments: Arguments = read(arguments)?;
     let overview = asker.record("/api/v1/overview").await?;
-    of(&overview, &arguments)
+    build_answer(&overview, &arguments)
 }
 
-fn of(overview: &Value, arguments: &Arguments) -> Answer {
+fn build_answer(overview: &Value, arguments: &Arguments) -> Answer {
     let at = overview.get("at_ms").and_then(Value::as_u64).and_then(rfc3339);
     let all = list(overview, "incidents");
     if let Some(id) = &arguments.id {
@@ -107,16 +107,17 @@ pub(super) fn row(incident: &Value) -> Value {
     Value::Object(row)
 }
 
-/// Returns the incident without empty fields and without fields that repeat others.
+/// Returns the incident without empty objects and without fields whose content other fields have. Lists are limited to
+/// [`MAX_VALUES`] values.
 pub(super) fn whole(incident: &Value) -> Value {
     let said_elsewhere = ["kind", "rule", "labels", "annotations", "resource"];
     let mut incident = incident.clone();
     if let Some(fields) = incident.as_object_mut() {
         fields.retain(|name, _| !said_elsewhere.contains(&name.as_str()));
-        // In a ledger, null means unknown; elsewhere, null means absent.
+        // Null values stay, because null means unknown in a ledger; only empty objects are removed.
         fields.retain(|_, value| !value.as_object().is_some_and(Map::is_empty));
     }
-    trimmed(incident, MOST)
+    trimmed(incident, MAX_VALUES)
 }
 
 #[cfg(test)]
@@ -139,7 +140,7 @@ mod tests {
             { "id": "b", "state": "ended", "pid": 2, "service": "Shop", "title": "y", "causes": [] },
         ] });
         let ids = |arguments: Value| -> Vec<String> {
-            let answer = of(&overview, &asked(arguments)).unwrap();
+            let answer = build_answer(&overview, &asked(arguments)).unwrap();
             let rows = answer["incidents"].as_array().unwrap().iter();
             rows.map(|row| row["id"].as_str().unwrap().to_owned()).collect()
         };
@@ -150,11 +151,11 @@ mod tests {
         assert_eq!(ids(json!({ "name": "SHO" })), ["b"]);
         assert_eq!(ids(json!({ "limit": 1 })), ["a"]);
         assert_eq!(ids(json!({ "after": "a" })), ["b"]);
-        let one = of(&overview, &asked(json!({ "id": "a" }))).unwrap();
+        let one = build_answer(&overview, &asked(json!({ "id": "a" }))).unwrap();
         assert_eq!(one["incident"]["members_left_out"], 2);
         assert!(one["incident"].get("labels").is_none() && one["incident"].get("resource").is_none());
         assert_eq!(one["at"], "2027-01-15T08:00:00Z");
-        let refusal = of(&overview, &asked(json!({ "id": "c" }))).unwrap_err();
+        let refusal = build_answer(&overview, &asked(json!({ "id": "c" }))).unwrap_err();
         assert!(refusal.error.contains("\"c\"") && refusal.remedy.is_some());
         let wrong: Result<Arguments, _> = read(json!({ "ids": 1 }).as_object().unwrap().clone());
         assert!(wrong.unwrap_err().error.contains("ids"));

@@ -4,11 +4,11 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
-use super::{Listed, history, incidents, processes, read, schema};
+use super::{ListedTool, history, incidents, processes, read, schema};
 use crate::page::{UNITS, instant_ms, list, pick, rfc3339, trimmed};
 use crate::source::{Answer, Asker, Source};
 
-pub(super) const TOOL: Listed = Listed {
+pub(super) const TOOL: ListedTool = ListedTool {
     name: "process",
     title: "One process",
     description: "One .NET process: stopped time by cause in the last minutes (parts that add up), its memory breakdown \
@@ -56,16 +56,16 @@ struct Arguments {
 }
 
 /// Maximum number of values per list, and per list of a requested part.
-const MOST: usize = 4;
-const MOST_ASKED: usize = 20;
+const MAX_VALUES: usize = 4;
+const MAX_ASKED: usize = 20;
 
 pub(super) async fn answer<S: Source>(asker: &Asker<'_, S>, arguments: Map<String, Value>) -> Answer {
     let arguments: Arguments = read(arguments)?;
     let record = asker.record(&format!("/api/v1/processes/{}", arguments.pid)).await?;
-    of(&record, &arguments)
+    build_answer(&record, &arguments)
 }
 
-fn of(record: &Value, arguments: &Arguments) -> Answer {
+fn build_answer(record: &Value, arguments: &Arguments) -> Answer {
     let now_ms = record.get("at_ms").and_then(Value::as_u64).unwrap_or(0);
     let since = arguments
         .since
@@ -83,7 +83,7 @@ fn of(record: &Value, arguments: &Arguments) -> Answer {
         "at": rfc3339(now_ms),
         "process": record.get("process").map(processes::row),
         "monitored_since": attached.and_then(Value::as_u64).and_then(rfc3339),
-        "stopped_recently": trimmed(field("account_recent"), MOST),
+        "stopped_recently": trimmed(field("account_recent"), MAX_VALUES),
         "memory": memory(&field("memory")),
         "requests_of_minute": field("requests"),
     });
@@ -91,12 +91,12 @@ fn of(record: &Value, arguments: &Arguments) -> Answer {
         return Ok(answer);
     };
     let lists = json!({ "incidents": incidents, "notes": notes });
-    fields.extend(trimmed(lists, MOST - 1).as_object().cloned().unwrap_or_default());
+    fields.extend(trimmed(lists, MAX_VALUES - 1).as_object().cloned().unwrap_or_default());
     fields.insert("not_known".to_owned(), field("unseen"));
     for part in &arguments.parts {
         let (name, value) = match part {
-            RecordPart::Account => ("account", trimmed(field("account"), MOST_ASKED)),
-            RecordPart::Causes => ("causes", trimmed(field("causes"), MOST_ASKED)),
+            RecordPart::Account => ("account", trimmed(field("account"), MAX_ASKED)),
+            RecordPart::Causes => ("causes", trimmed(field("causes"), MAX_ASKED)),
             RecordPart::Settings => ("settings", settings(record)),
             RecordPart::Stream => ("stream", field("stream")),
             RecordPart::Resource => ("resource", field("resource")),
@@ -122,8 +122,8 @@ impl Resolution {
     }
 }
 
-/// Returns the known lines of the ledger, or the known figures of the heap without a ledger, and the level, trend and
-/// age.
+/// Returns the known lines of the ledger and the names of the unknown lines, or only the known figures of the heap if
+/// there is no ledger. Both forms contain the [`trends`].
 fn memory(memory: &Value) -> Value {
     let known = |value: &Value| {
         let fields = value.as_object().into_iter().flatten();
@@ -141,7 +141,7 @@ fn memory(memory: &Value) -> Value {
     let mut lines = known(ledger);
     let fields = ledger.as_object().into_iter().flatten();
     let unknown = fields
-        // A container without other processes has no largest other process.
+        // A container without other processes has no largest other process, so null is not unknown in this line.
         .filter(|(name, value)| value.is_null() && *name != "largest_other")
         .map(|(name, _)| name.as_str());
     lines.insert("unknown_lines".to_owned(), unknown.collect());
@@ -161,7 +161,7 @@ fn memory(memory: &Value) -> Value {
     Value::Object(lines)
 }
 
-/// Returns the known figures of level, trend and age of the memory.
+/// Returns the known figures for the level, the trend and the age of the memory.
 fn trends(memory: &Value) -> Value {
     let fields = memory.get("trends").and_then(Value::as_object).into_iter().flatten();
     let known = fields.filter_map(|(name, value)| {
@@ -182,7 +182,7 @@ fn trends(memory: &Value) -> Value {
     Value::Object(known.collect())
 }
 
-/// Returns names and values only. Descriptions are in the record.
+/// Returns the names and values of the settings, without the descriptions in the record.
 fn settings(record: &Value) -> Value {
     let settings = list(record, "settings").iter();
     let pairs = settings.filter_map(|one| Some((one.get("name")?.as_str()?.to_owned(), one.get("value")?.clone())));
@@ -195,8 +195,8 @@ mod tests {
 
     /// Scenario: a process has a ledger with an unknown line, an account with more parts than are returned, and a
     /// history. It is queried without parts, then with parts.
-    /// Guarantee: unknown lines are absent, omitted parts are counted, and unknown values are listed with reasons;
-    /// parts are returned only on request.
+    /// Guarantee: unknown lines have no value and are listed by name, omitted parts are counted, and unknown values are
+    /// listed with reasons. Parts are returned only on request.
     #[test]
     fn parts_are_returned_on_request() {
         let record = json!({
@@ -210,7 +210,8 @@ mod tests {
             "unseen": [{ "what": "kernel", "why": "no rights" }],
             "stream": { "sessions": 1 },
         });
-        let asked = |arguments: Value| of(&record, &read(arguments.as_object().unwrap().clone()).unwrap()).unwrap();
+        let asked =
+            |arguments: Value| build_answer(&record, &read(arguments.as_object().unwrap().clone()).unwrap()).unwrap();
         let brief = asked(json!({ "pid": 7 }));
         assert_eq!(brief["stopped_recently"]["parts_left_out"], 2);
         assert_eq!(brief["memory"]["usage"], 12);

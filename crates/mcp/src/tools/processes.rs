@@ -6,11 +6,11 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
-use super::{Listed, history, read, rows, schema};
+use super::{ListedTool, history, read, rows, schema};
 use crate::page::{UNITS, instant_ms, list, page, pick, rfc3339, text};
 use crate::source::{Answer, Asker, Source};
 
-pub(super) const TOOL: Listed = Listed {
+pub(super) const TOOL: ListedTool = ListedTool {
     name: "processes",
     title: "Processes",
     description: "The .NET processes on this host as rows: the time for which each was stopped by the garbage collector in the last \
@@ -61,7 +61,7 @@ struct Arguments {
 }
 
 /// Maximum number of rows with sums since a time. Each sum needs another record.
-const MOST_SUMMED: usize = 10;
+const MAX_SUMMED: usize = 10;
 
 pub(super) async fn answer<S: Source>(asker: &Asker<'_, S>, arguments: Map<String, Value>) -> Answer {
     let mut arguments: Arguments = read(arguments)?;
@@ -73,7 +73,7 @@ pub(super) async fn answer<S: Source>(asker: &Asker<'_, S>, arguments: Map<Strin
         .map(|since| instant_ms(since, now_ms))
         .transpose()?;
     if since.is_some() {
-        arguments.limit = arguments.limit.min(MOST_SUMMED);
+        arguments.limit = arguments.limit.min(MAX_SUMMED);
     }
     let mut all: Vec<&Value> = match arguments.state {
         ProcessState::Exited => list(&overview, "exited"),
@@ -107,14 +107,15 @@ pub(super) async fn answer<S: Source>(asker: &Asker<'_, S>, arguments: Map<Strin
     }))
 }
 
-/// Returns the stopped time since a time, from the record of the process.
+/// Returns the stopped time, the longest pause and the number of collections since a time, from the record of the
+/// process. Returns the reason in `unknown` if the record is not available.
 async fn summed<S: Source>(asker: &Asker<'_, S>, process: &Value, since_ms: u64) -> Value {
     let pid = process.get("pid").and_then(Value::as_u64).unwrap_or(0);
     // The data has a resolution of ten seconds.
     let since_ms = since_ms.next_multiple_of(10_000);
     let record = match asker.record(&format!("/api/v1/processes/{pid}")).await {
         Ok(record) => record,
-        // The process has exited in the meantime.
+        // The process can have exited since the overview was read.
         Err(refusal) => return json!({ "unknown": refusal.error }),
     };
     let history = record.get("history").cloned().unwrap_or_default();
@@ -219,8 +220,8 @@ impl Arguments {
     }
 }
 
-/// Returns the approximate stopped time since a time, from the points of the row: per mille of intervals of 30 s. It
-/// only sorts rows; the returned figures are exact.
+/// Returns the approximate stopped time since a time, as a sum of the points of the row: per mille of intervals of 30
+/// s. The sum is used only to sort rows; the figures in the answer are exact.
 fn sparked(process: &Value, since_ms: u64, now_ms: u64) -> u64 {
     let spark = process.get("spark").map_or(&[][..], |spark| list(spark, "stopped"));
     let points = usize::try_from(now_ms.saturating_sub(since_ms).div_ceil(30_000)).unwrap_or(usize::MAX);
@@ -236,8 +237,8 @@ mod tests {
         read(arguments.as_object().unwrap().clone()).unwrap()
     }
 
-    /// Scenario: one process was stopped long ago, one is stopped now, and one is not monitored; they are queried in
-    /// all orders and by name.
+    /// Scenario: one process was stopped long ago, one was stopped recently, and one is not monitored. They are queried
+    /// in several orders, by name and by state.
     /// Guarantee: rows are sorted as requested, with unknown values last; names match case-insensitively; states are
     /// distinguished.
     #[test]

@@ -6,11 +6,11 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
-use super::{Listed, incidents, read, rows, schema};
+use super::{ListedTool, incidents, read, rows, schema};
 use crate::page::{UNITS, list, pick, text, trimmed};
 use crate::source::{Answer, Asker, Recording, Refusal, Source};
 
-pub(super) const TOOL: Listed = Listed {
+pub(super) const TOOL: ListedTool = ListedTool {
     name: "recording",
     title: "A recording",
     description: "A recording of a process (.nettrace), analyzed: stopped time and its parts, the longest collections, \
@@ -35,7 +35,7 @@ struct Arguments {
 }
 
 /// Maximum number of rows per list.
-const MOST: usize = 50;
+const MAX_ROWS: usize = 50;
 
 pub(super) async fn answer<S: Source>(asker: &Asker<'_, S>, arguments: Map<String, Value>) -> Answer {
     let arguments: Arguments = read(arguments)?;
@@ -50,10 +50,11 @@ pub(super) async fn answer<S: Source>(asker: &Asker<'_, S>, arguments: Map<Strin
         (None, Some(id)) => Recording::Incident(black_box(&asker.record("/api/v1/overview").await?, id)?),
         (None, None) => return known(asker).await,
     };
-    of(&asker.source.recording(which).await?, &arguments)
+    build_answer(&asker.source.recording(which).await?, &arguments)
 }
 
-/// Returns the file if it was passed when the server started, or if no files were passed.
+/// Returns the file with this path or name among the files that were passed when the server started. If no files were
+/// passed, returns any path unchanged.
 fn named(files: &[PathBuf], file: &Path) -> Result<PathBuf, Refusal> {
     let name = file.file_name();
     let found = files.iter().find(|known| *known == file || known.file_name() == name);
@@ -92,15 +93,15 @@ async fn known<S: Source>(asker: &Asker<'_, S>) -> Answer {
         .map(|file| file.display().to_string())
         .collect();
     let of_incidents = match asker.record("/api/v1/evidence/").await {
-        Ok(record) => json!(list(&record, "evidence").iter().rev().take(MOST).collect::<Vec<_>>()),
-        // The caller may lack access to them, or there is no daemon.
+        Ok(record) => json!(list(&record, "evidence").iter().take(MAX_ROWS).collect::<Vec<_>>()),
+        // The caller can lack access to the recordings, or there is no daemon.
         Err(refusal) => json!({ "unknown": refusal.error, "remedy": refusal.remedy }),
     };
     Ok(json!({ "files": files, "of_incidents": of_incidents, "units": UNITS }))
 }
 
-fn of(record: &Value, arguments: &Arguments) -> Answer {
-    let limit = arguments.limit.clamp(1, MOST);
+fn build_answer(record: &Value, arguments: &Arguments) -> Answer {
+    let limit = arguments.limit.clamp(1, MAX_ROWS);
     let processes = list(record, "processes");
     if let Some(number) = arguments.collection {
         let is_it = |gc: &&Value| gc.get("number").and_then(Value::as_u64) == Some(number);
@@ -112,7 +113,7 @@ fn of(record: &Value, arguments: &Arguments) -> Answer {
                 remedy,
             )
         })?;
-        return Ok(json!({ "collection": trimmed(found.clone(), MOST), "units": UNITS }));
+        return Ok(json!({ "collection": trimmed(found.clone(), MAX_ROWS), "units": UNITS }));
     }
     let processes: Vec<Value> = processes.iter().map(|process| one(process, limit)).collect();
     let mut answer = pick(record, &["file", "runtime", "started", "observed_ns"]);
@@ -175,7 +176,7 @@ mod tests {
 
     /// Scenario: one server was started with two files, and another without files. Files are requested by path and by
     /// name, and so are other files.
-    /// Guarantee: a server with files reads no other file.
+    /// Guarantee: a server with files reads no other file, and a server without files accepts any path.
     #[test]
     fn only_listed_files_are_read() {
         let files = [PathBuf::from("/a/x.nettrace"), PathBuf::from("/a/y.nettrace")];

@@ -5,11 +5,11 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
-use super::{Listed, read, rows, schema};
+use super::{ListedTool, read, rows, schema};
 use crate::page::{UNITS, list, page, pick, rfc3339, text};
 use crate::source::{Answer, Asker, Source};
 
-pub(super) const TOOL: Listed = Listed {
+pub(super) const TOOL: ListedTool = ListedTool {
     name: "requests",
     title: "Requests",
     description: "Requests of a web service in the last 30 minutes that garbage collections stopped: their number, the time \
@@ -33,10 +33,10 @@ struct Arguments {
 pub(super) async fn answer<S: Source>(asker: &Asker<'_, S>, arguments: Map<String, Value>) -> Answer {
     let arguments: Arguments = read(arguments)?;
     let path = format!("/api/v1/evidence/requests/{}", arguments.pid);
-    of(&asker.record(&path).await?, &arguments)
+    build_answer(&asker.record(&path).await?, &arguments)
 }
 
-fn of(record: &Value, arguments: &Arguments) -> Answer {
+fn build_answer(record: &Value, arguments: &Arguments) -> Answer {
     let key = |request: &Value| {
         let start = request.get("start_ms").and_then(Value::as_u64).unwrap_or(0);
         format!("{start}-{}", text(request, "trace_id").unwrap_or_default())
@@ -71,7 +71,8 @@ mod tests {
             { "start_ms": 1, "duration_ns": 50, "stopped_ns": 20, "trace_id": "aa", "stops": [[1, 5], [7, 9]], "collections": [3] },
             { "start_ms": 2, "duration_ns": 40, "stopped_ns": 10, "trace_id": null, "stops": [[1, 5]], "collections": [4] },
         ] });
-        let asked = |arguments: Value| of(&record, &read(arguments.as_object().unwrap().clone()).unwrap()).unwrap();
+        let asked =
+            |arguments: Value| build_answer(&record, &read(arguments.as_object().unwrap().clone()).unwrap()).unwrap();
         let first = asked(json!({ "pid": 1, "limit": 1 }));
         assert_eq!(
             (&first["worst"][0]["trace_id"], &first["worst"][0]["stops"]),

@@ -4,11 +4,11 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
-use super::{Listed, read, rows, schema};
+use super::{ListedTool, read, rows, schema};
 use crate::page::{UNITS, list, page, pick, rfc3339, text, trimmed};
 use crate::source::{Answer, Asker, Refusal, Source};
 
-pub(super) const TOOL: Listed = Listed {
+pub(super) const TOOL: ListedTool = ListedTool {
     name: "rules",
     title: "Rules",
     description: "Why a rule holds, does not hold, or cannot be evaluated. Without `id`: rules that fire or nearly do, over all \
@@ -45,7 +45,7 @@ struct Arguments {
     after: Option<String>,
 }
 
-const MOST: usize = 5;
+const MAX_VALUES: usize = 5;
 
 pub(super) async fn answer<S: Source>(asker: &Asker<'_, S>, arguments: Map<String, Value>) -> Answer {
     let arguments: Arguments = read(arguments)?;
@@ -54,7 +54,7 @@ pub(super) async fn answer<S: Source>(asker: &Asker<'_, S>, arguments: Map<Strin
         None => "/api/v1/rules".to_owned(),
     };
     let record = asker.record(&path).await?;
-    let mut answer = of(&record, &arguments)?;
+    let mut answer = build_answer(&record, &arguments)?;
     let is_unknown = answer.pointer("/rule/states/unknown").is_some();
     if let (true, Some(pid), Some(fields)) = (is_unknown, arguments.pid, answer.as_object_mut()) {
         let process = asker.record(&format!("/api/v1/processes/{pid}")).await?;
@@ -66,7 +66,7 @@ pub(super) async fn answer<S: Source>(asker: &Asker<'_, S>, arguments: Map<Strin
     Ok(answer)
 }
 
-fn of(record: &Value, arguments: &Arguments) -> Answer {
+fn build_answer(record: &Value, arguments: &Arguments) -> Answer {
     let at = record.get("at_ms").and_then(Value::as_u64).and_then(rfc3339);
     let all = list(record, "rules");
     let id = |rule: &Value| text(rule, "id").unwrap_or_default().to_owned();
@@ -75,7 +75,7 @@ fn of(record: &Value, arguments: &Arguments) -> Answer {
         .as_ref()
         .and_then(|wanted| all.iter().find(|rule| id(rule) == *wanted));
     if let Some(rule) = exact {
-        return Ok(json!({ "at": at, "rule": trimmed(rule.clone(), MOST), "units": UNITS }));
+        return Ok(json!({ "at": at, "rule": trimmed(rule.clone(), MAX_VALUES), "units": UNITS }));
     }
     let prefix = arguments.id.as_deref().unwrap_or_default();
     let meant: Vec<Value> = all
@@ -95,7 +95,7 @@ fn of(record: &Value, arguments: &Arguments) -> Answer {
         let firing: Vec<_> = firing
             .map(|at| Value::Object(pick(at, &["pid", "name", "since"])))
             .collect();
-        let lists = trimmed(json!({ "firing": firing }), MOST);
+        let lists = trimmed(json!({ "firing": firing }), MAX_VALUES);
         row.extend(lists.as_object().cloned().unwrap_or_default());
         Value::Object(row)
     };
@@ -136,7 +136,7 @@ mod tests {
             { "id": "a.two", "states": { "unknown": 2 }, "firing": [] },
             { "id": "b", "states": { "inactive": 2 }, "firing": [] },
         ] });
-        let asked = |arguments: Value| of(&record, &read(arguments.as_object().unwrap().clone()).unwrap());
+        let asked = |arguments: Value| build_answer(&record, &read(arguments.as_object().unwrap().clone()).unwrap());
         let ids = |arguments: Value| {
             let answer = asked(arguments).unwrap();
             let rows = list(&answer, "rules").iter();

@@ -7,8 +7,8 @@ use crate::error::Error;
 
 impl BlobHeader {
     /// Reads the compressed header at `at` and applies it to the previous header. Returns the flags and the position of
-    /// the payload, or `None` if the header is truncated or a number in it is too large (the state is invalid in that
-    /// case).
+    /// the payload, or `None` if the header is truncated or contains a number that is too large. After `None`, the
+    /// values of this header are invalid.
     #[inline(always)]
     pub(crate) fn read_compressed<const V6: bool>(&mut self, bytes: &[u8], at: usize) -> Option<(u8, usize)> {
         let which = *bytes.get(at)?;
@@ -71,7 +71,8 @@ impl BlobHeader {
     }
 
     /// Reads a complete header at `at`, which is relative to a position in the stream that is a multiple of 4. Returns
-    /// the position of the payload and the position of the next blob.
+    /// the position of the payload and the position of the next blob, or `None` if the header is truncated or its sizes
+    /// are inconsistent.
     fn read_whole<const V6: bool>(&mut self, bytes: &[u8], at: usize) -> Option<(usize, usize)> {
         let mut cursor = Cursor::new(bytes.get(at..)?, 0);
         let (size, metadata_id) = (cursor.u32("").ok()? as usize, cursor.u32("").ok()?);
@@ -91,7 +92,8 @@ impl BlobHeader {
         }
         self.payload_size = cursor.u32("").ok()?;
         let payload = at + cursor.position();
-        // The size does not include the size field. In V4, it may or may not include the padding before the next blob.
+        // The size does not include the size field. In V4, the size includes the padding before the next blob or
+        // excludes the padding, depending on the writer.
         let mut next = (at + 4).checked_add(size)?;
         if !V6 {
             next = next.checked_next_multiple_of(4)?;
@@ -158,13 +160,13 @@ pub(crate) fn malformed(offset: u64) -> Error {
     )
 }
 
-/// Iterates over the blobs in the content of a block, for tools that handle separate blocks. A
-/// [`Decoder`](crate::Decoder) user does not need this type.
+/// An iterator over the blobs in the content of a block, for tools that handle separate blocks. Users of a
+/// [`Decoder`](crate::Decoder) do not need this type.
 ///
 /// ```
 /// use nettrace::blob::{Blobs, HeaderLayout};
 ///
-/// // Flags: metadata id, capture, thread, sorted, payload size. See the format for the other bytes.
+/// // Flags: metadata id, capture, thread, sorted, payload size. The format defines the remaining bytes.
 /// let content = [0xc7, 1, 0, 0x50, 3, 0x50, 100, 2, b'h', b'i', /* repeated 5 ticks later */ 0, 5, b'h', b'o'];
 /// let mut blobs = Blobs::new(HeaderLayout::V4Compressed, &content, 0);
 /// let (header, payload) = blobs.next_blob()?.unwrap();
@@ -182,8 +184,8 @@ pub struct Blobs<'a> {
 }
 
 impl<'a> Blobs<'a> {
-    /// Creates an iterator. `content` contains the bytes of a block after the block header. `base` is their offset in
-    /// the stream, for errors.
+    /// Creates an iterator. `content` contains the bytes of a block after the block header. `base` is the offset of
+    /// these bytes in the stream, for errors.
     pub fn new(layout: HeaderLayout, content: &'a [u8], base: u64) -> Self {
         Self {
             content,

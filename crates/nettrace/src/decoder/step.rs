@@ -4,7 +4,7 @@
 use super::Decoder;
 use crate::blob::{BlobHeader, BlobReader, HeaderLayout};
 use crate::error::Error;
-use crate::frame::{self, BlockHeader, BlockKind, Head, Seen, TAG_END};
+use crate::frame::{self, BlockHeader, BlockKind, FrameProgress, Head, TAG_END};
 use crate::header::{Format, TraceHeader};
 use crate::item::Ending;
 use crate::keep::{Block, BlockContent};
@@ -34,7 +34,7 @@ pub(super) struct OpenBlock {
 }
 
 /// The outcome of a step.
-pub(super) enum Decoded {
+pub(super) enum StepOutcome {
     Done,
     /// More bytes are needed. Contains the part of the stream that is incomplete.
     Need(&'static str),
@@ -42,15 +42,15 @@ pub(super) enum Decoded {
 
 impl Decoder {
     /// Performs one step with the available bytes.
-    pub(super) fn step(&mut self) -> Result<Decoded, Error> {
+    pub(super) fn step(&mut self) -> Result<StepOutcome, Error> {
         if let Some(open) = self.open {
             return self.step_open(open);
         }
         let (bytes, offset) = (self.input.bytes(), self.input.offset());
         match self.place {
             Position::Prolog => match frame::prolog(bytes)? {
-                Seen::Part(reading) => return Ok(Decoded::Need(reading)),
-                Seen::Whole(format, length) => {
+                FrameProgress::Part(reading) => return Ok(StepOutcome::Need(reading)),
+                FrameProgress::Whole(format, length) => {
                     self.format = format;
                     self.place = if format == Format::V4 {
                         Position::Object
@@ -63,7 +63,7 @@ impl Decoder {
             Position::Object => return self.step_head(frame::object(bytes, offset)?),
             Position::Block => return self.step_head(frame::block(bytes)),
             Position::EndTag(kind) => match bytes.first() {
-                None => return Ok(Decoded::Need(kind.reading())),
+                None => return Ok(StepOutcome::Need(kind.reading())),
                 Some(&TAG_END) => {
                     self.input.consume(1);
                     self.place = Position::Object;
@@ -74,20 +74,20 @@ impl Decoder {
             Position::Skipping(kind, left) => {
                 let there = bytes.len().min(left);
                 if there == 0 {
-                    return Ok(Decoded::Need(kind.reading()));
+                    return Ok(StepOutcome::Need(kind.reading()));
                 }
                 self.input.consume(there);
                 self.place = Position::Skipping(kind, left - there);
             }
             Position::End => {}
         }
-        Ok(Decoded::Done)
+        Ok(StepOutcome::Done)
     }
 
-    fn step_head(&mut self, head: Seen<Head>) -> Result<Decoded, Error> {
+    fn step_head(&mut self, head: FrameProgress<Head>) -> Result<StepOutcome, Error> {
         let (head, length) = match head {
-            Seen::Part(reading) => return Ok(Decoded::Need(reading)),
-            Seen::Whole(head, length) => (head, length),
+            FrameProgress::Part(reading) => return Ok(StepOutcome::Need(reading)),
+            FrameProgress::Whole(head, length) => (head, length),
         };
         let offset = self.input.offset();
         let Head::Block(kind, size) = head else {
@@ -95,7 +95,7 @@ impl Decoder {
             self.place = Position::End;
             self.ending = Some(Ending::Clean);
             self.intake.end();
-            return Ok(Decoded::Done);
+            return Ok(StepOutcome::Done);
         };
         match (kind, &self.header) {
             (BlockKind::Trace, Some(_)) => {
@@ -114,21 +114,21 @@ impl Decoder {
             self.count(kind);
             self.input.consume(length);
             self.place = Position::Skipping(kind, size);
-            return Ok(Decoded::Done);
+            return Ok(StepOutcome::Done);
         }
         let most = self.intake.limits.max_block_bytes;
         if size > most {
             return Err(Error::limit(offset, kind.reading(), size, most));
         }
         if self.input.bytes().len() < length + size {
-            return Ok(Decoded::Need(kind.reading()));
+            return Ok(StepOutcome::Need(kind.reading()));
         }
         self.count(kind);
         self.content(kind, length, length + size)
     }
 
     /// Processes the content of a complete block.
-    fn content(&mut self, kind: BlockKind, start: usize, end: usize) -> Result<Decoded, Error> {
+    fn content(&mut self, kind: BlockKind, start: usize, end: usize) -> Result<StepOutcome, Error> {
         let base = self.input.offset() + start as u64;
         let content = self.input.bytes().get(start..end).unwrap_or_default();
         if let (Some(keeper), Format::V4) = (&mut self.keeper, self.format) {
@@ -161,7 +161,7 @@ impl Decoder {
             (BlockKind::Event, _) => {
                 let reader = self.reader(content, base)?;
                 self.open = Some(OpenBlock { reader, start, end });
-                return Ok(Decoded::Done);
+                return Ok(StepOutcome::Done);
             }
             (BlockKind::Metadata, Format::V4) => {
                 let reader = self.reader(content, base)?;
@@ -182,11 +182,11 @@ impl Decoder {
         }
         self.input.consume(end);
         self.place = self.after(kind);
-        Ok(Decoded::Done)
+        Ok(StepOutcome::Done)
     }
 
-    /// Queues events of the open event block until the queue is full.
-    fn step_open(&mut self, mut open: OpenBlock) -> Result<Decoded, Error> {
+    /// Queues events of the open event block until the end of the block, or until the queue is full.
+    fn step_open(&mut self, mut open: OpenBlock) -> Result<StepOutcome, Error> {
         let base = self.input.offset() + open.start as u64;
         let content = self.input.bytes().get(open.start..open.end).unwrap_or_default();
         let reader = &mut open.reader;
@@ -202,7 +202,7 @@ impl Decoder {
             self.input.consume(open.end);
             self.place = self.after(BlockKind::Event);
         }
-        Ok(Decoded::Done)
+        Ok(StepOutcome::Done)
     }
 
     /// Creates a reader for the blobs of an event block or a V4 metadata block.
@@ -249,7 +249,8 @@ impl Decoder {
         *count += 1;
     }
 
-    /// Handles a stream that ends in the middle.
+    /// Closes a stream whose input ends in the middle: releases all waiting events and sets the ending, or an error if
+    /// the stream is empty.
     pub(super) fn cut(&mut self, reading: &'static str) {
         self.intake.end();
         let offset = self.input.offset() + self.input.bytes().len() as u64;
@@ -263,7 +264,7 @@ impl Decoder {
         }
     }
 
-    /// Drops bytes after the end tag.
+    /// Drops and counts bytes after the end tag.
     pub(super) fn drop_trailing(&mut self) {
         let left = self.input.bytes().len();
         self.input.consume(left);

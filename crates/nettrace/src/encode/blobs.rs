@@ -12,7 +12,7 @@ pub(super) struct Blobs {
     pub(super) compressed: bool,
     out: Vec<u8>,
     before: BlobHeader,
-    /// Timestamps of the oldest and the newest blob.
+    /// Timestamps of the oldest and the newest blob, in ticks; `None` if there are no blobs.
     span: Option<(i64, i64)>,
 }
 

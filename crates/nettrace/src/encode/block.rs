@@ -67,7 +67,7 @@ impl TraceHeader {
     }
 }
 
-/// Checks that a length fits into a block.
+/// Returns a length as `u32`, or an error if the length does not fit into a block.
 pub(super) fn length(length: usize, what: &'static str) -> Result<u32, EncodeError> {
     // The remaining space is for the headers of the block and the event.
     if length >= MAX_BLOCK_BYTES - 1024 {

@@ -18,7 +18,7 @@ pub struct EventRecord<'a> {
     pub thread: u64,
     /// Processor number, if known.
     pub processor: Option<u32>,
-    /// Id of a stack written by [`Encoder::stack_block`](super::Encoder::stack_block).
+    /// Id of a stack written by [`Encoder::stack_block`](super::Encoder::stack_block); 0 if there is no stack.
     pub stack_id: u32,
     /// Time of the event, in ticks.
     pub timestamp: i64,
@@ -36,7 +36,7 @@ pub struct EventRecord<'a> {
 
 impl<'a> EventRecord<'a> {
     /// Creates a record from a decoded event, without its stack, because stack ids are local to a stream.
-    pub fn of(event: &Event<'a>) -> Self {
+    pub fn from_event(event: &Event<'a>) -> Self {
         Self {
             metadata_id: event.metadata.id,
             sequence: event.sequence,

@@ -9,7 +9,7 @@ use crate::intake::{FORGET_METADATA, FORGET_THREADS};
 use crate::limits::MAX_SEQUENCE_POINT_THREADS;
 
 impl Encoder {
-    /// V6: assigns thread indexes to threads.
+    /// Assigns thread indexes to threads (V6).
     ///
     /// # Errors
     ///
@@ -33,8 +33,8 @@ impl Encoder {
         Ok(())
     }
 
-    /// V6: removes thread indexes, each with its last sequence number. The indexes will not refer to these threads
-    /// again.
+    /// Removes thread indexes (V6). `threads` contains pairs of a thread index and the last sequence number of this
+    /// thread. Later events do not refer to these threads by these indexes.
     ///
     /// # Errors
     ///
@@ -51,8 +51,8 @@ impl Encoder {
         self.block(BlockKind::RemoveThread, &content)
     }
 
-    /// Declares that every event older than `ticks` was written, and states the last sequence number of capture
-    /// threads.
+    /// Declares that every event older than `ticks` was written. `threads` contains pairs of a capture thread and its
+    /// last sequence number.
     ///
     /// # Errors
     ///
@@ -72,12 +72,12 @@ impl Encoder {
         threads: &[(u64, u32)],
         forget: Forget,
     ) -> Result<(), EncodeError> {
-        const WHAT: &str = "a sequence point";
+        const SUBJECT: &str = "a sequence point";
         if forget != Forget::default() {
             self.only_v6("a reset of ids")?;
         }
         if threads.len() > MAX_SEQUENCE_POINT_THREADS {
-            return Err(EncodeError::TooLong { what: WHAT });
+            return Err(EncodeError::TooLong { what: SUBJECT });
         }
         self.flush()?;
         let mut content = ticks.to_le_bytes().to_vec();
@@ -86,7 +86,7 @@ impl Encoder {
             let flags = flag(forget.threads, FORGET_THREADS) | flag(forget.metadata, FORGET_METADATA);
             content.extend(flags.to_le_bytes());
         }
-        content.extend(length(threads.len(), WHAT)?.to_le_bytes());
+        content.extend(length(threads.len(), SUBJECT)?.to_le_bytes());
         for (thread, sequence) in threads {
             if self.format == Format::V4 {
                 content.extend(thread.to_le_bytes());

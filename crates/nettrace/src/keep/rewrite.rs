@@ -9,8 +9,8 @@ use crate::header::{Format, TraceHeader};
 use crate::limits::MAX_SEQUENCE_POINT_THREADS;
 use crate::metadata::Metadata;
 
-/// Writes a stream from frames, see the [module documentation](super). The bytes can be [taken](Self::take) at any
-/// time. A stream that is cut at that point is readable.
+/// A writer that creates a stream from frames; see the [module documentation](super). The bytes can be
+/// [taken](Self::take) at any time, and the bytes taken so far are a readable stream.
 #[derive(Debug)]
 pub struct Rewriter {
     encoder: Encoder,
@@ -80,7 +80,7 @@ impl Rewriter {
         Ok(self.encoder.take())
     }
 
-    /// Ends the stream and returns the bytes that were not taken.
+    /// Finishes the stream and returns the bytes that were not taken.
     ///
     /// # Errors
     ///
@@ -104,7 +104,7 @@ impl Rewriter {
         self.lost
     }
 
-    /// Returns the timestamps of the oldest and the newest event, in ticks.
+    /// Returns the timestamps of the oldest and the newest event, in ticks, or `None` if no event was written.
     pub fn span(&self) -> Option<(i64, i64)> {
         self.span
     }
@@ -195,7 +195,7 @@ impl Rewriter {
     /// Adds threads that no earlier frame contained.
     fn meet(&mut self, frame: &Frame<'_>) {
         for (id, last, known) in frame.befores() {
-            // If the number is unknown, the first number of the thread proves no loss.
+            // If the number is unknown, the thread is not added, so that its first number proves no loss.
             if known {
                 self.threads.entry(id).or_insert(Numbers { read: last, written: 0 });
             }
@@ -212,7 +212,7 @@ impl Rewriter {
         let numbers = self.threads.entry(id).or_insert(unproven);
         let lost = sequence.wrapping_sub(numbers.read).wrapping_sub(counts);
         numbers.read = sequence;
-        // A larger difference is not a loss: the thread id was assigned to a new thread.
+        // A difference of at least `LONGEST_GAP` is not a loss: the thread id was assigned to a new thread.
         let lost = if lost < LONGEST_GAP { lost } else { 0 };
         self.lost += u64::from(lost);
         numbers.written = numbers.written.wrapping_add(lost).wrapping_add(counts);

@@ -9,7 +9,8 @@ pub struct Field {
     pub kind: FieldType,
 }
 
-/// The layout of a field. The numbers are .NET's TypeCode; numbers of 19 and above are specific to the format.
+/// The layout of a field. The numbers are values of .NET's TypeCode. Numbers of 19 and above are specific to the
+/// format.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum FieldType {
     /// 1: a sequence of fields.
@@ -90,7 +91,7 @@ const PLAIN: [(u32, FieldType); 19] = [
     (23, FieldType::Utf8Unit),
 ];
 
-/// Numbers of the types with further description.
+/// Numbers of the types that need further description.
 pub(super) const OBJECT: u32 = 1;
 pub(super) const ARRAY: u32 = 19;
 pub(super) const FIXED_ARRAY: u32 = 22;
@@ -127,7 +128,7 @@ impl FieldType {
         }
     }
 
-    /// Returns the element type.
+    /// Returns the element type, or `None` if the type has no elements.
     pub(super) fn element(&self) -> Option<&Self> {
         match self {
             Self::Array(element)

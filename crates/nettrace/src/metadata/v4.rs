@@ -131,7 +131,8 @@ pub(super) fn write(metadata: &Metadata, out: &mut Vec<u8>) {
     out.extend(metadata.keywords.unwrap_or_default().to_le_bytes());
     out.extend(metadata.version.unwrap_or_default().to_le_bytes());
     out.extend(metadata.level.unwrap_or_default().to_le_bytes());
-    // Like the runtime: a list with an array goes into the tag, and the first list is empty in that case.
+    // Like the runtime, write a list with a type that the first list cannot express (an array) into the tag, and leave
+    // the first list empty.
     let tagged = metadata.fields.iter().any(|field| !fits_v1(&field.kind));
     put_fields(out, if tagged { &[] } else { &metadata.fields }, Style::V1);
     if let Some(opcode) = metadata.opcode.filter(|opcode| *opcode != 0) {
@@ -214,10 +215,10 @@ mod tests {
         out
     }
 
-    /// Scenario: definitions are native, have plain and nested fields (first list), or an array (V5 tag), each with and
-    /// without an opcode.
-    /// Guarantee: each definition round-trips; if it is cut at any position, it is an error, or a definition without
-    /// the values of the tags.
+    /// Scenario: definitions are native and have no fields, or have plain and nested fields (first list) or an array
+    /// (V5 tag), each with and without an opcode.
+    /// Guarantee: each definition round-trips. A definition that is cut at any position is an error, or lacks only
+    /// values of the tags.
     #[test]
     fn definition_round_trips() {
         let nested = FieldType::Object(vec![field("x", FieldType::U8), field("y", FieldType::Utf16String)]);
@@ -273,8 +274,8 @@ mod tests {
         assert_eq!(read(&first_list, 0).unwrap(), definition(vec![], None));
     }
 
-    /// Scenario: a list is nested without end, and another list claims four billion fields.
-    /// Guarantee: each list is an error at a limit, before memory is allocated.
+    /// Scenario: lists and arrays are nested without end, and another list claims four billion fields.
+    /// Guarantee: each definition is an error at a limit.
     #[test]
     fn hostile_list_reaches_limit() {
         let mut nested = bytes(&definition(vec![], None));

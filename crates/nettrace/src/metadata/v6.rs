@@ -187,7 +187,7 @@ mod tests {
     }
 
     /// Scenario: a definition has every kind of type and all optional parts.
-    /// Guarantee: the definition round-trips; if it is cut at any position, it is an error.
+    /// Guarantee: the definition round-trips; reading a definition that is cut at any position returns an error.
     #[test]
     fn definition_round_trips() {
         let bytes = write(&metadata()).unwrap();
@@ -246,7 +246,7 @@ mod tests {
     }
 
     /// Scenario: arrays are nested without end.
-    /// Guarantee: the definition is an error at a limit, before the call stack overflows.
+    /// Guarantee: reading returns an error at the nesting limit, before the call stack overflows.
     #[test]
     fn hostile_nesting_reaches_limit() {
         let mut bytes = vec![1, 1, b'P', 2, 1, b'N', 1, 0, 0xff, 0xff, 0];

@@ -7,7 +7,7 @@ use crate::decoded::{drain, everything, story, story_in_pieces};
 use crate::recordings::{self, Seeded};
 use crate::round_trip::{encoder, header};
 
-/// Scenario: recordings have one to eight flipped bytes each, at seeded positions.
+/// Scenario: recordings have one to eight flipped bits each, at seeded positions.
 /// Guarantee: decoding ends without a panic, with no more events than the bytes can contain.
 #[test]
 fn flipped_bytes_do_not_break_decoding() {
@@ -32,14 +32,14 @@ fn flipped_bytes_do_not_break_decoding() {
     }
 }
 
-/// Returns the positions of an object's type name.
+/// Returns the positions of a type name in a stream.
 fn places(bytes: &[u8], name: &[u8]) -> Vec<usize> {
     (0..bytes.len())
         .filter(|place| bytes[*place..].starts_with(name))
         .collect()
 }
 
-/// Scenario: the head of a later block is damaged, or an event in it.
+/// Scenario: the start of a later block is damaged, or an event in this block.
 /// Guarantee: all events before the damage are delivered first, including events that waited for their order;
 /// afterwards, every call returns the error, which contains the offset.
 #[test]
@@ -65,8 +65,8 @@ fn events_before_damage_are_delivered() {
             assert!(story.events() == whole.events()[..cut.events().len()]);
         }
     }
-    // The payload of the first event becomes longer than the block. 10 bytes of name, tag, size, padding and 20 bytes
-    // of header precede it.
+    // The payload of the first event becomes longer than the block. 10 bytes of name, the tag, the size, the padding
+    // and 20 bytes of header precede this event.
     let content = (block + 10 + 1 + 4).next_multiple_of(4) + 20;
     let mut damaged = bytes;
     damaged[content..content + 30].fill(0xff);
@@ -158,14 +158,14 @@ fn claimed_sizes_allocate_no_memory() {
             };
         });
         assert!(used.bytes_max < 64 << 10, "{place}: {} bytes", used.bytes_max);
-        // A skipped block of any size waits for its end. All others are refused at once.
+        // The decoder waits for the end of a skipped block of any size, and refuses all other claims immediately.
         assert_eq!(result.is_ok(), place == 3, "{place}: {result:?}");
     }
 }
 
 /// Feeds `stream` to a decoder for live processes in chunks as they arrive from a socket, and takes all items. Returns
-/// the maximum number of bytes that the decoder allocated beyond the chunks, the maximum that it reported, and the
-/// error.
+/// the maximum number of bytes that the decoder allocated beyond the chunks, the maximum memory that the decoder
+/// reported, in bytes, and the error, if any.
 fn live(stream: &[u8]) -> (u64, usize, Option<Error>) {
     let (mut said, mut error) = (0, None);
     let used = allocation_counter::measure(|| {
@@ -206,7 +206,7 @@ fn v4_of(blocks: impl IntoIterator<Item = (&'static [u8], Vec<u8>)>) -> Vec<u8> 
     stream
 }
 
-/// Builds a sequence point with `count` thread ids, starting with `first`. Each thread has lost events.
+/// Builds the content of a sequence point with `count` thread ids, starting with `first`. Each thread has lost events.
 fn lossy_point(first: u64, count: u32) -> Vec<u8> {
     let mut content = 5_i64.to_le_bytes().to_vec();
     content.extend(count.to_le_bytes());
@@ -219,8 +219,9 @@ fn lossy_point(first: u64, count: u32) -> Vec<u8> {
 
 /// Scenario: streams of a live process fill each store of the decoder: large blocks, definitions, definitions with long
 /// names, events that are never sorted, an unlimited number of threads, and losses of all threads.
-/// Guarantee: a decoder for live processes allocates no more than its table states, for the store and in total; it
-/// reports at least a third of the allocated bytes and not more than all of them; errors name the limit.
+/// Guarantee: a decoder for live processes allocates less than the limit of each case, and never reports more than the
+/// allocated bytes. Without an error, the decoder reports more than a third of the allocated bytes. Blocks, definitions
+/// and sequence points over a limit are errors.
 #[test]
 fn live_decoder_stays_within_memory_limits() {
     let encoded = |write: &dyn Fn(&mut Encoder)| {
@@ -317,7 +318,8 @@ fn live_decoder_stays_within_memory_limits() {
 }
 
 /// Scenario: a stream contains events without a sorted event, a sequence point or an end.
-/// Guarantee: the option limits the waiting events; the oldest are delivered early and counted, and no event is lost.
+/// Guarantee: `max_pending_bytes` limits the waiting events; the oldest events are delivered early and counted, and no
+/// event is lost.
 #[test]
 fn waiting_events_are_bounded() {
     let mut encoder = encoder(Format::V4);
@@ -415,7 +417,7 @@ fn unknown_blocks_are_skipped() {
 }
 
 /// Scenario: events precede the `Trace` object, or a second `Trace` object follows.
-/// Guarantee: each stream is an error with its offset.
+/// Guarantee: each stream causes an error with the offset of the wrong object.
 #[test]
 fn trace_object_must_be_first_and_unique() {
     let start = v4_start();

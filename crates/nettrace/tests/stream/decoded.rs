@@ -21,7 +21,7 @@ pub(crate) struct OwnedEvent {
 }
 
 impl OwnedEvent {
-    pub(crate) fn of(event: &Event<'_>) -> Self {
+    pub(crate) fn from_event(event: &Event<'_>) -> Self {
         Self {
             tag: event.tag,
             metadata: event.metadata.clone(),
@@ -90,13 +90,13 @@ pub(crate) fn everything(order: Order) -> Options {
     }
 }
 
-/// Takes the available items. Returns the error, if there is one, and checks that it is persistent.
+/// Takes the available items. Returns the error, if any, and checks that the next call returns this error again.
 pub(crate) fn drain(decoder: &mut Decoder, items: &mut Vec<OwnedItem>) -> Option<Error> {
     loop {
         match decoder.next_item() {
             Ok(None) => return None,
             Ok(Some(Item::Header(header))) => items.push(OwnedItem::Header(header.clone())),
-            Ok(Some(Item::Event(event))) => items.push(OwnedItem::Event(Box::new(OwnedEvent::of(&event)))),
+            Ok(Some(Item::Event(event))) => items.push(OwnedItem::Event(Box::new(OwnedEvent::from_event(&event)))),
             Ok(Some(Item::Gap(gap))) => items.push(OwnedItem::Gap(gap)),
             Ok(Some(Item::SequencePoint(ticks))) => items.push(OwnedItem::SequencePoint(ticks)),
             Ok(Some(_)) => panic!("an item of a new kind"),
@@ -143,7 +143,7 @@ pub(crate) fn story(bytes: &[u8], options: Options) -> Story {
     story_in_pieces(bytes, options, bytes.len())
 }
 
-/// A summary for comparison: a hash for each delivered event, in order of delivery.
+/// A summary of a decoded stream for comparison, with a hash for each delivered event, in order of delivery.
 pub(crate) struct Digest {
     pub(crate) events: Vec<u64>,
     pub(crate) error: Option<Error>,

@@ -95,7 +95,7 @@ fn time_order_is_a_stable_sort() {
     }
 }
 
-/// Scenario: a recording is of a session without a collection (.NET 10), 806 bytes.
+/// Scenario: a recording of 806 bytes contains a session without a collection (.NET 10).
 /// Guarantee: header, definition, event, sequence point and end have the values that were decoded from the bytes by
 /// hand.
 #[test]
@@ -154,7 +154,8 @@ fn idle_recording_matches_values_decoded_by_hand() {
 }
 
 /// Scenario: the buffers of threads were full; 44,806 events were lost, 46 of them before a thread's first event.
-/// Guarantee: each gap is between two ordered times, and losses before a thread's first event are counted.
+/// Guarantee: each gap has losses and starts no later than it ends, and losses before a thread's first event are
+/// counted.
 #[test]
 fn gap_is_between_two_times() {
     let story = story(&recordings::bytes("net10b-loss"), everything(Order::Time));
@@ -200,8 +201,8 @@ fn losses_are_found_among_uninteresting_events() {
     );
 }
 
-/// Scenario: all recordings are searched for dynamic GC events.
-/// Guarantee: the payload lengths are those of the known kinds.
+/// Scenario: the recordings in [`FACTS`] are searched for dynamic GC events.
+/// Guarantee: the payload lengths are the lengths of the known kinds.
 #[test]
 fn dynamic_events_have_known_lengths() {
     let mut lengths = BTreeSet::new();
@@ -225,7 +226,8 @@ fn dynamic_events_have_known_lengths() {
 }
 
 /// Scenario: input is not a nettrace stream, or is in an unsupported format.
-/// Guarantee: each input has a specific error as soon as the bytes reveal it, and is never a truncated stream.
+/// Guarantee: each input has a specific error, never the ending of a truncated stream. The error is returned as soon as
+/// the bytes reveal it.
 #[test]
 fn foreign_input_has_specific_error() {
     let error = |bytes: &[u8]| story(bytes, Options::default()).error;

@@ -12,15 +12,15 @@ use crate::decoded::{OwnedEvent, Story, everything, story, story_of};
 use crate::recordings::{self, Seeded};
 use crate::round_trip::header;
 
-/// The calls that a keeper received.
+/// The values that a keeper received in its calls.
 #[derive(Debug, Default)]
-struct Kept {
+struct ReceivedCalls {
     header: Option<TraceHeader>,
     frames: Vec<(BlockContent, Vec<u8>)>,
 }
 
 #[derive(Debug)]
-struct All(Arc<Mutex<Kept>>);
+struct All(Arc<Mutex<ReceivedCalls>>);
 
 impl Keeper for All {
     fn begin(&mut self, header: &TraceHeader) {
@@ -36,8 +36,8 @@ impl Keeper for All {
 }
 
 /// Returns all blocks of a stream, and the items that a decoder delivers for it.
-fn kept(bytes: &[u8], options: Options, piece: usize) -> (Kept, Story) {
-    let kept = Arc::new(Mutex::new(Kept::default()));
+fn kept(bytes: &[u8], options: Options, piece: usize) -> (ReceivedCalls, Story) {
+    let kept = Arc::new(Mutex::new(ReceivedCalls::default()));
     let mut decoder = Decoder::new(options);
     decoder.keep(Box::new(All(Arc::clone(&kept))));
     let story = story_of(decoder, bytes, piece);
@@ -45,8 +45,9 @@ fn kept(bytes: &[u8], options: Options, piece: usize) -> (Kept, Story) {
     (kept, story)
 }
 
-/// Writes the frames starting at `first` as a stream, including all definitions before them.
-fn written(kept: &Kept, first: usize) -> (Vec<u8>, u64, u64) {
+/// Writes the frames starting at `first` as a stream, including all definitions before these frames. Returns the stream
+/// and the numbers of its events and of its lost events.
+fn written(kept: &ReceivedCalls, first: usize) -> (Vec<u8>, u64, u64) {
     let mut rewriter = Rewriter::new(kept.header.as_ref().unwrap()).unwrap();
     for (is, frame) in &kept.frames[..first] {
         if *is == BlockContent::Definitions {
@@ -74,10 +75,11 @@ fn events(story: &Story) -> Vec<OwnedEvent> {
     events.collect()
 }
 
-/// Scenario: every V4 recording is rewritten from its first block, from several blocks in it, and from its last blocks.
+/// Scenario: every V4 recording is rewritten starting at its first block, at several later blocks, and at its last
+/// blocks.
 /// Guarantee: the result is a complete stream with exactly the last events of the recording, with the same definitions
-/// and the same order by file and by time; it has no more losses than the recording, and the same losses if it starts
-/// at the first block. No blocks of V6 recordings are retained.
+/// and in the same file order; in time order, no event is late. The stream has no more losses than the recording, and
+/// the same losses if it starts at the first block. No blocks of V6 recordings are retained.
 #[test]
 fn last_blocks_form_complete_recording() {
     for name in recordings::names() {
@@ -110,10 +112,11 @@ fn last_blocks_form_complete_recording() {
     }
 }
 
-/// Thread that writes an event, and the number of its events that are lost before.
+/// Thread that writes an event, and the number of events of this thread that are lost before the event.
 type Step = (u64, u32);
 
-/// Builds a stream with a block for each inner list, optionally followed by a sequence point.
+/// Builds a stream with a block for each element, followed by a sequence point if the second value of the element is
+/// true.
 fn made(blocks: &[(Vec<Step>, bool)]) -> Vec<u8> {
     let mut encoder = Encoder::new(Format::V4, &header(Format::V4)).unwrap();
     let (mut numbers, mut ticks) = (BTreeMap::new(), 0);
@@ -157,8 +160,8 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 200, ..ProptestConfig::default() })]
 
     /// Scenario: a stream of several threads with losses at any position is cut between any two blocks.
-    /// Guarantee: the events after the cut round-trip, and the new stream has exactly the losses between the last event
-    /// of a thread before the cut and its events after the cut.
+    /// Guarantee: the new stream has exactly as many events as the stream has after the cut, and exactly the losses of
+    /// each thread after the last event of this thread before the cut.
     #[test]
     fn rewritten_stream_has_losses_after_cut(
         blocks in prop::collection::vec(
@@ -170,7 +173,7 @@ proptest! {
         let bytes = made(&blocks);
         let (kept, _) = kept(&bytes, everything(Order::File), 100);
         let cut = cut.min(blocks.len());
-        // Find the first frame of that event block.
+        // Find the frame of the first event block after the cut.
         let mut seen = 0;
         let place = kept.frames.iter().position(|(is, _)| {
             seen += usize::from(*is == BlockContent::Events);
@@ -203,8 +206,7 @@ proptest! {
     }
 }
 
-/// Scenario: recordings with flipped bytes and truncated recordings are read with a keeper, and the retained frames are
-/// damaged again.
+/// Scenario: truncated recordings with flipped bits are read with a keeper, and some retained frames are damaged again.
 /// Guarantee: rewriting does not panic; the written stream is readable to its end, with no more events than the bytes
 /// can contain.
 #[test]

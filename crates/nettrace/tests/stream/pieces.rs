@@ -32,7 +32,7 @@ fn chunk_size_does_not_change_result() {
     }
 }
 
-/// Compares a cut stream with the whole stream. Returns the number of events.
+/// Compares a cut stream with the whole stream. Returns the number of events before the cut.
 fn check_cut(name: &str, bytes: &[u8], cut: usize, whole: &Digest) -> usize {
     let part = digest(&bytes[..cut], everything(Order::File));
     if cut == 0 {
@@ -58,8 +58,8 @@ fn check_cut_by_time(name: &str, bytes: &[u8], cut: usize, expected: usize) {
 }
 
 /// Scenario: each recording of at most 20 KB is cut at every byte.
-/// Guarantee: there is no error and no panic; the events of all complete blocks are delivered, which are the first
-/// events of the stream and never fewer for a later cut; the ending contains the position of the cut.
+/// Guarantee: no cut causes a panic, and only an empty stream is an error. The delivered events are the first events of
+/// the stream, and never fewer for a later cut. The ending contains the position of the cut.
 #[test]
 fn small_recording_can_end_at_every_byte() {
     let mut small = 0;
@@ -83,8 +83,8 @@ fn small_recording_can_end_at_every_byte() {
 }
 
 /// Scenario: each larger recording is cut at seeded positions.
-/// Guarantee: there is no error and no panic; the events of all complete blocks are delivered, which are the first
-/// events of the stream and never fewer for a later cut; the ending contains the position of the cut.
+/// Guarantee: no cut causes a panic, and only an empty stream is an error. The delivered events are the first events of
+/// the stream, and never fewer for a later cut. The ending contains the position of the cut.
 #[test]
 fn large_recording_can_end_anywhere() {
     let mut seeded = Seeded::new(20);

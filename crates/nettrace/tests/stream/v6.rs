@@ -1,4 +1,4 @@
-//! V6 streams as written by one-collect, and V6 features that only the format allows.
+//! V6 streams as written by one-collect, and features that only V6 has.
 
 use nettrace::encode::{EncodeError, Encoder, EventRecord, Forget, Label, ThreadRecord};
 use nettrace::{Ending, Field, FieldType, Format, Gap, Metadata, Options, Order};
@@ -227,7 +227,7 @@ fn forgotten_definition_is_not_used() {
 }
 
 /// Scenario: the stream does not describe a thread.
-/// Guarantee: the thread is the index, and the process is unknown.
+/// Guarantee: the thread id of the event is the index of the thread, and the process is unknown.
 #[test]
 fn unknown_thread_keeps_its_index() {
     let mut encoder = encoder();
@@ -329,7 +329,7 @@ fn one_collect_output_is_read() {
 }
 
 /// Scenario: the stream of one-collect is cut at every byte and read in chunks of one byte.
-/// Guarantee: the items are a prefix of the whole stream, and the ending contains the position of the cut.
+/// Guarantee: the items are the first items of the whole stream, and the ending contains the position of the cut.
 #[test]
 fn one_collect_output_can_end_anywhere() {
     let whole = story(ONE_COLLECT, everything(Order::File));

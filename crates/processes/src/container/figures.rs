@@ -1,13 +1,13 @@
 //! Limits and usage of a container at one moment.
 
-use gc_rules::field::{CommandName, ContainerFacts};
+use rule_engine::field::{CommandName, ContainerFacts};
 
 /// Memory of a group and the groups below it.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Memory {
     /// Bytes in use, including pages of files that the group read.
     pub usage: Option<u64>,
-    /// Bytes in use without pages of files that were not used recently, which cannot be freed immediately.
+    /// Bytes in use that cannot be freed immediately: the usage without pages of files that were not used recently.
     pub working_set: Option<u64>,
     /// Number of processes killed because the limit was reached, since the group was created.
     pub oom_kills: Option<u64>,
@@ -17,7 +17,7 @@ pub struct Memory {
     pub high_events: Option<u64>,
     /// Memory that the kernel cannot reclaim, in bytes: the usage without [`page_cache`](Self::page_cache) and
     /// reclaimable kernel memory. Version 1 does not report the reclaimable part of kernel memory, so this value
-    /// excludes all kernel memory there. It is then a lower bound, so that no alert is based on an estimate.
+    /// excludes all kernel memory there. The value is then a lower bound, so that no alert is based on an estimate.
     pub held: Option<u64>,
     /// Anonymous pages, in bytes.
     pub anonymous: Option<u64>,
@@ -26,13 +26,14 @@ pub struct Memory {
     /// Reclaimable pages of files on disk, in bytes. Files in memory and locked pages are not on the lists that this
     /// value sums up.
     pub page_cache: Option<u64>,
-    /// Kernel memory of the group, in bytes. Version 1 reports it only if it counts it.
+    /// Kernel memory of the group, in bytes. Version 1 reports this value only if the kernel counts the kernel memory
+    /// of groups.
     pub kernel: Option<u64>,
     /// Part of the kernel memory that the kernel reclaims by itself (cached directory entries and inodes), in bytes.
     pub kernel_reclaimable: Option<u64>,
     /// Whether the reclaimable part is an estimate ([`estimate_kernel`](Self::estimate_kernel)).
     pub kernel_is_estimated: bool,
-    /// Number of processes in the group; `None` if it has groups below it.
+    /// Number of processes in the group; `None` if there are groups below the group.
     pub processes: Option<u64>,
 }
 
@@ -40,9 +41,9 @@ impl Memory {
     /// Divides the kernel memory of version 1, which the kernel does not divide. The group is assumed to have the same
     /// share of reclaimable memory as the host.
     ///
-    /// The estimate is accurate when it matters: a group with much kernel memory has a large part of the kernel memory
-    /// of the host, so its share is close to that of the host. The alternative is the kernel memory without stacks and
-    /// page tables of the processes, which would count sockets and open files as reclaimable.
+    /// The estimate is accurate when it matters. A group with much kernel memory has a large part of the kernel memory
+    /// of the host, so its share of reclaimable memory is close to the share of the host. The alternative is the kernel
+    /// memory without stacks and page tables of the processes, which would count sockets and open files as reclaimable.
     pub(super) fn estimate_kernel(&mut self, share_of_host: Option<f64>) {
         if self.kernel_reclaimable.is_none()
             && let Some((all, share)) = self.kernel.zip(share_of_host)
@@ -52,12 +53,14 @@ impl Memory {
         }
     }
 
-    /// Returns the kernel memory that cannot be reclaimed, in bytes.
+    /// Returns the kernel memory that cannot be reclaimed, in bytes, or `None` if the kernel memory is unknown. An
+    /// unknown reclaimable part counts as 0.
     pub(super) fn kernel_held(&self) -> Option<u64> {
         Some(self.kernel?.saturating_sub(self.kernel_reclaimable.unwrap_or(0)))
     }
 
-    /// Returns the value if the kernel reported it and it is not an estimate.
+    /// Returns a value that depends on the reclaimable part of kernel memory, or `None` if this part is unknown or an
+    /// estimate.
     fn unless_estimated(&self, bytes: Option<u64>) -> Option<u64> {
         bytes.filter(|_| self.kernel_reclaimable.is_some() && !self.kernel_is_estimated)
     }
@@ -78,7 +81,8 @@ fn part(all: u64, share: f64) -> u64 {
 pub struct OtherProcesses {
     /// Sum of their private memory, resident or swapped out, in bytes.
     pub bytes: Option<u64>,
-    /// Name of the process with the most private memory; `None` if there is no other process.
+    /// Name of the process with the most private memory; `None` if there is no other process or the processes were not
+    /// read.
     pub largest: Option<CommandName>,
     /// Private memory of that process, in bytes.
     pub largest_bytes: Option<u64>,
@@ -100,13 +104,13 @@ pub struct Cpu {
 /// A process outside containers has the figures of its control group.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub struct Figures {
-    /// Smallest memory limit that applies to the process within its container, in bytes.
+    /// The lowest memory limit that applies to the process within its container, in bytes.
     pub memory_limit: Option<u64>,
     /// Memory of the group with this limit, or of the container if there is no limit.
     pub memory: Memory,
     /// Other processes in that group; unknown if they were not read.
     pub others: OtherProcesses,
-    /// Number of CPUs that the process may use, according to the smallest quota within its container.
+    /// Number of CPUs that the process can use, according to the smallest quota within its container.
     pub cpu_limit: Option<f64>,
     /// CPU throttling of the group with this limit; unknown without a limit.
     pub cpu: Cpu,
@@ -124,7 +128,7 @@ impl Figures {
         self.throttled_ratio = match (periods, throttled) {
             // No process ran, and none was kept from running.
             (Some(0), Some(0)) => Some(0.0),
-            // The two counters are not read at the same instant on all CPUs.
+            // The kernel does not update the two counters at the same instant, so their quotient can exceed 1.
             (Some(periods @ 1..), Some(throttled)) => Some((throttled as f64 / periods as f64).min(1.0)),
             _ => None,
         };

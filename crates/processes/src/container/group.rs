@@ -1,8 +1,8 @@
 //! Folders and files of control groups, opened such that no other files can be read.
 //!
 //! The root of a process contains files that others put there. Links are therefore resolved within that root, the
-//! folder must belong to a control group file system, and files are opened on the same mount, which guarantees that the
-//! kernel wrote their contents.
+//! folder must belong to a control group file system, and files are opened on the same mount. These rules guarantee
+//! that the kernel wrote the contents of the files.
 
 use std::fs::File;
 use std::io::Read as _;
@@ -29,8 +29,8 @@ pub(super) fn folder(at: impl AsFd, path: &str) -> rustix::io::Result<OwnedFd> {
     )
 }
 
-/// Opens the folder of a group, with the first `depth` parts of its path. Returns `None` if it does not exist or is not
-/// a group.
+/// Opens the folder of a group, with the first `depth` parts of its path. Returns `None` if the folder does not exist
+/// or is not a group.
 pub(super) fn group_folder(root: BorrowedFd<'_>, place: &GroupFolder, depth: usize) -> Option<OwnedFd> {
     let mut path = place.mount.clone();
     for part in place.below.iter().take(depth) {
@@ -45,7 +45,7 @@ pub(super) fn group_folder(root: BorrowedFd<'_>, place: &GroupFolder, depth: usi
     (kind == wanted).then_some(folder)
 }
 
-/// Reads a file of a group.
+/// Reads a file of a group. Returns `None` if the file does not exist or is not a file of the group's own file system.
 pub(super) fn file(folder: &OwnedFd, name: &str) -> Option<String> {
     let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::CLOEXEC;
     // Files mounted over a file of the kernel are rejected.
@@ -77,13 +77,14 @@ pub(super) fn children(folder: &OwnedFd, limit: usize) -> (Vec<OwnedFd>, bool) {
     (groups, false)
 }
 
-/// Opens a file of the kernel in the folder of a process.
+/// Opens a file of the kernel in the folder of a process. Returns `None` if the process has exited or the file is not
+/// readable.
 pub(super) fn open(process: &OwnedFd, name: &str) -> Option<File> {
     let file = openat(process, name, OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty()).ok()?;
     Some(File::from(file))
 }
 
-/// Reads a file up to a limit.
+/// Reads the first `limit` bytes of a file as text, or returns `None` if the read fails.
 pub(super) fn text(file: File, limit: u64) -> Option<String> {
     let mut bytes = Vec::new();
     file.take(limit).read_to_end(&mut bytes).ok()?;

@@ -1,8 +1,8 @@
 //! Container and pod ids from the path of a control group.
 //!
-//! Runtimes name the group of a container by its id: bare below one of their folders (`/docker/ID`,
-//! `/kubepods/burstable/podUID/ID`), or prefixed by their name if systemd manages the groups
-//! (`cri-containerd-ID.scope`, or `SLICE:cri-containerd:ID` if only one of the two sides uses systemd).
+//! Runtimes name the group of a container by its id. The id is bare below a folder of the runtime (`/docker/ID`,
+//! `/kubepods/burstable/podUID/ID`). If systemd manages the groups, the name of the runtime precedes the id
+//! (`cri-containerd-ID.scope`, or `SLICE:cri-containerd:ID` if only one of kubelet and runtime uses systemd).
 //!
 //! The outermost container of a path counts, and a pod only outside it. Groups inside a container are created by its
 //! processes, which could name them after another pod. For a cluster in containers (kind), the view of the node shows
@@ -25,11 +25,11 @@ impl ContainerIdentity {
     }
 }
 
-/// Reads the ids from the text of `/proc/PID/cgroup`. They are unknown for a process outside containers, and for a
-/// process in the reader's own container if that has a control group namespace (`0::/`).
+/// Reads the ids from the text of `/proc/PID/cgroup`. The ids are unknown for a process outside containers, and for a
+/// process in the reader's own container if this container has a control group namespace (`0::/`).
 pub fn identity(cgroup: &str) -> ContainerIdentity {
     let mut identities: Vec<(u8, ContainerIdentity)> = memberships(cgroup)
-        .map(|line| (rank(&line), of_path(line.path)))
+        .map(|line| (rank(&line), parse_path(line.path)))
         .filter(|(_, identity)| !identity.is_empty())
         .collect();
     identities.sort_by_key(|(rank, identity)| (identity.container_id.is_none(), *rank));
@@ -40,8 +40,9 @@ pub fn identity(cgroup: &str) -> ContainerIdentity {
         .unwrap_or_default()
 }
 
-/// Returns the owner of a process, in words that it cannot choose; empty if unknown. Groups below a user's slice belong
-/// to that user, who can create groups there with the name of any container and with other uids.
+/// Returns the owner of a process, in words that the process cannot choose. The text is empty if the owner is unknown.
+/// Groups below a user's slice belong to that user, who can create groups there with the name of any container and with
+/// other uids.
 pub fn tenant(cgroup: &str, container: &ContainerIdentity, uid: Option<u32>) -> String {
     let slice = memberships(cgroup).find_map(|line| {
         let mut parts = line.path.split('/').filter(|part| !matches!(*part, "" | ".."));
@@ -67,13 +68,13 @@ fn rank(line: &Membership<'_>) -> u8 {
     }
 }
 
-/// Returns the number of parts of a path up to the container's own group. Later parts were created inside the
-/// container.
+/// Returns the number of parts of a path up to the container's own group, or `None` if the path has no container. Later
+/// parts were created inside the container.
 pub(crate) fn container_depth(path: &str) -> Option<usize> {
     find(path).2
 }
 
-fn of_path(path: &str) -> ContainerIdentity {
+fn parse_path(path: &str) -> ContainerIdentity {
     let (container, pod, _) = find(path);
     ContainerIdentity {
         container_id: container.map(str::to_owned),
@@ -96,7 +97,7 @@ fn find(path: &str) -> (Option<&str>, Option<String>, Option<usize>) {
     (None, pod, None)
 }
 
-/// Returns the container id in one part of a path. `next` is the part after it.
+/// Returns the container id in one part of a path, or `None` if the part has no id. `next` is the part after `part`.
 fn container_id<'a>(part: &'a str, next: &str) -> Option<&'a str> {
     if part.ends_with(".slice") || part.ends_with(".service") {
         return None;
@@ -111,7 +112,7 @@ fn container_id<'a>(part: &'a str, next: &str) -> Option<&'a str> {
         return Some(part).filter(|_| !next.starts_with("libpod-"));
     }
     let (runtime, id) = part.rsplit_once('-')?;
-    // `crio-conmon-ID` and `libpod-conmon-ID` are the process that monitors the container, which runs outside it.
+    // `crio-conmon-ID` and `libpod-conmon-ID` contain the process that monitors the container from outside.
     let is_container = is_hexadecimal(id, 64) && !runtime.ends_with("conmon");
     is_container.then_some(id)
 }
@@ -128,8 +129,9 @@ fn is_hexadecimal(text: &str, length: usize) -> bool {
     text.len() == length && text.bytes().all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f'))
 }
 
-/// Returns the uid of the pod in one part of a path: `podUID`, `kubepods-burstable-podUID.slice`, or either of them
-/// before `:RUNTIME:ID`. Names of slices use hyphens as separators, so the uid has `_` instead there.
+/// Returns the uid of the pod in one part of a path, or `None` if the part has no uid. The forms are `podUID`,
+/// `kubepods-burstable-podUID.slice`, and either of them before `:RUNTIME:ID`. Names of slices use hyphens as
+/// separators, so their uids contain `_` instead of hyphens.
 fn pod_uid(part: &str) -> Option<String> {
     let slice = part.split(':').next().unwrap_or(part);
     let (name, in_slice) = slice.strip_suffix(".slice").map_or((slice, false), |name| (name, true));

@@ -3,7 +3,7 @@
 //! The group of a container is deleted with the container. With version 2, kills also count in all groups above, and
 //! the pod's group survives a restart. With version 1, kills count only in the group itself, so a kill is known only if
 //! the group outlives the process. Groups are stored by their paths below gcwatch's own mounts, because groups that are
-//! visible only through the root of the process disappear with it.
+//! visible only through the root of the process disappear with the process.
 
 use std::os::fd::{AsFd as _, OwnedFd};
 
@@ -46,8 +46,8 @@ impl KillCounts {
         Self(depths.filter_map(group).collect())
     }
 
-    /// Returns whether a kill has occurred since, according to the innermost group that still exists, or `None` if no
-    /// group exists. Blocks the calling thread.
+    /// Returns whether a kill has occurred since the counts were read, according to the innermost group that still
+    /// exists. Returns `None` if no group exists. Blocks the calling thread.
     pub fn have_grown(&self) -> Option<bool> {
         let root = folder(CWD, "/").ok()?;
         let mut groups = self.0.iter();

@@ -3,7 +3,7 @@
 //! ```text
 //! control group (limit, usage, kinds of pages) --+
 //! smaps of the process (anonymous, heap, shared) +-> Sources -> divide -> Ledger (a record)
-//! newest collection (live, free, committed) -----+                  Series -> how fast a line grows
+//! last collection (live, free, committed) -------+                  Series -> growth of a line
 //! ```
 //!
 //! # Division
@@ -23,13 +23,13 @@ mod maps;
 mod read;
 mod series;
 
-pub use maps::Resident;
+pub use maps::ResidentPages;
 pub use read::{MemoryReading, read};
 pub use series::Series;
 
 use clr_gc::gc::Collection;
-use gc_rules::field::CommandName;
-use gc_rules::ledger::{Ledger, MemoryVerdict, Scope};
+use rule_engine::field::CommandName;
+use rule_engine::ledger::{Ledger, MemoryVerdict, Scope};
 
 use super::figures::Memory;
 
@@ -46,14 +46,14 @@ pub struct HeapFigures {
     pub kept: Option<u64>,
     /// Bytes of the collector's tables.
     pub bookkeeping: Option<u64>,
-    /// Bytes of old objects that no full collection has looked at, and the time since then in seconds; `None` if
-    /// unknown, as for a single collection.
+    /// Bytes of old objects that no full collection has looked at, and the time since the newest full collection in
+    /// seconds; `None` if unknown, as for a single collection.
     pub not_looked_at: Option<(u64, u64)>,
 }
 
 impl HeapFigures {
     /// Returns the figures from one collection.
-    pub fn of(collection: &Collection) -> Self {
+    pub fn from_collection(collection: &Collection) -> Self {
         let committed = &collection.committed;
         Self {
             after: collection
@@ -69,23 +69,25 @@ impl HeapFigures {
         }
     }
 
-    /// Objects without the free space between them.
+    /// Returns the bytes of objects, without the free space between them, or `None` if a figure is unknown or the
+    /// figures are inconsistent.
     pub fn objects(&self) -> Option<u64> {
         self.after?.checked_sub(self.free?)
     }
 
-    /// Free space between objects, and memory that is committed beyond them.
+    /// Returns the sum of the free space between objects and the memory that is committed beyond objects and tables, or
+    /// `None` if a figure is unknown.
     pub fn room(&self) -> Option<u64> {
         Some(self.free?.saturating_add(self.unused()?))
     }
 
-    /// Committed beyond objects and tables.
+    /// Returns the bytes committed beyond objects and tables, or `None` if a figure is unknown.
     fn unused(&self) -> Option<u64> {
         let tails = self.committed?.saturating_sub(self.after?);
         Some(tails.saturating_add(self.kept?))
     }
 
-    /// Returns all committed bytes, including the tables.
+    /// Returns all committed bytes, including the tables, or `None` if the bytes of regions with objects are unknown.
     pub(crate) fn all_committed(&self) -> Option<u64> {
         let kept = self.kept.unwrap_or(0).saturating_add(self.bookkeeping.unwrap_or(0));
         Some(self.committed?.saturating_add(kept))
@@ -95,16 +97,17 @@ impl HeapFigures {
 /// Time for which the objects found by a full collection are assumed to be alive.
 const LOOKED_AT_FOR_NS: u64 = 300_000_000_000;
 
-/// Returns the bytes of generation 2, large and pinned objects after a collection, without free space.
+/// Returns the bytes of generation 2, large and pinned objects after a collection, without free space, or `None` if no
+/// size is known.
 pub fn old_objects(collection: &Collection) -> Option<u64> {
     let old = collection.heap.get(2..)?.iter();
     let each = old.filter_map(|sizes| Some(sizes.after?.saturating_sub(sizes.fragmentation.unwrap_or(0))));
     each.reduce(u64::saturating_add)
 }
 
-/// Returns the bytes out of `old` that no full collection has looked at, and the time since then in seconds.
-/// `looked_at` is the number of bytes that the newest full collection left, and its age; `None` if there was no full
-/// collection since monitoring started `watched_ns` ago.
+/// Returns the bytes out of `old` that no recent full collection has looked at, and the time since the newest full
+/// collection in seconds. `looked_at` is the number of bytes that the newest full collection left, and its age; `None`
+/// if there was no full collection since monitoring started `watched_ns` ago.
 pub fn not_looked_at(old: u64, looked_at: Option<(u64, u64)>, watched_ns: u64) -> (u64, u64) {
     let (looked, ago_ns) = looked_at.unwrap_or((0, watched_ns));
     let looked = if ago_ns <= LOOKED_AT_FOR_NS { looked } else { 0 };
@@ -114,22 +117,23 @@ pub fn not_looked_at(old: u64, looked_at: Option<(u64, u64)>, watched_ns: u64) -
 /// All sources for the memory of a process at one time, in bytes.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Sources {
-    /// The smallest limit that applies to the process.
+    /// The lowest limit that applies to the process; `None` if there is no limit.
     pub limit: Option<u64>,
-    /// The group with this limit, or that of the container; `None` if the process is in no such group.
+    /// The group with this limit, or the group of the container; `None` if the process is not in such a group.
     pub group: Option<Memory>,
     /// Name of the other process of the group with the most private memory.
     pub largest_other: Option<CommandName>,
     /// Resident pages of the process.
-    pub resident: Resident,
+    pub resident: ResidentPages,
     pub heap: HeapFigures,
 }
 
 /// The remainder of memory that several lines share.
-struct Rest(Option<u64>);
+struct Remainder(Option<u64>);
 
-impl Rest {
-    /// Takes at most `bytes`. If the remainder is unknown, takes all of them.
+impl Remainder {
+    /// Takes at most `bytes` and returns the taken bytes, or `None` if `bytes` is `None`. If the remainder is unknown,
+    /// takes all of `bytes`.
     fn take(&mut self, bytes: Option<u64>) -> Option<u64> {
         let bytes = bytes?;
         let Some(rest) = &mut self.0 else { return Some(bytes) };
@@ -139,9 +143,9 @@ impl Rest {
     }
 }
 
-/// Takes the same amount from both, limited by both.
-fn of_both(first: &mut Rest, second: &mut Rest, bytes: Option<u64>) -> Option<u64> {
-    let bound = |rest: &Rest| rest.0.unwrap_or(u64::MAX);
+/// Takes the same amount from both remainders, at most the smaller one.
+fn take_from_both(first: &mut Remainder, second: &mut Remainder, bytes: Option<u64>) -> Option<u64> {
+    let bound = |rest: &Remainder| rest.0.unwrap_or(u64::MAX);
     let bytes = bytes.map(|bytes| bytes.min(bound(first)).min(bound(second)));
     first.take(bytes);
     second.take(bytes)
@@ -167,33 +171,33 @@ pub fn divide(sources: &Sources) -> Ledger {
         (None, Some(_)) => Scope::Process,
         (None, None) => Scope::Heap,
     };
-    let mut rest = Rest(usage);
+    let mut rest = Remainder(usage);
     // Memory that is charged to another group is not part of this group's usage.
     let anonymous = match (resident.anonymous, group_of(|memory| memory.anonymous)) {
         (Some(own), Some(all)) => Some(own.min(all)),
         (own, _) => own,
     };
     let counted = resident.heap.map(|heap| heap.min(anonymous.unwrap_or(u64::MAX)));
-    let mut managed = Rest(counted.or(anonymous));
+    let mut managed = Remainder(counted.or(anonymous));
     let objects = heap.objects();
     let unseen = objects.zip(heap.not_looked_at).map(|(all, (bytes, _))| bytes.min(all));
     let live = objects.map(|all| all.saturating_sub(unseen.unwrap_or(0)));
-    let live = of_both(&mut managed, &mut rest, live);
-    let not_looked_at = of_both(&mut managed, &mut rest, unseen);
-    let free = of_both(&mut managed, &mut rest, heap.free);
-    let bookkeeping = of_both(&mut managed, &mut rest, heap.bookkeeping);
+    let live = take_from_both(&mut managed, &mut rest, live);
+    let not_looked_at = take_from_both(&mut managed, &mut rest, unseen);
+    let free = take_from_both(&mut managed, &mut rest, heap.free);
+    let bookkeeping = take_from_both(&mut managed, &mut rest, heap.bookkeeping);
     let committed_unused = match counted {
-        // The rest of the heap, regardless of the memory committed since the newest collection.
+        // The rest of the heap is committed and unused, regardless of the memory committed since the newest collection.
         Some(_) if live.is_some() && free.is_some() => {
             let all = managed.0;
-            of_both(&mut managed, &mut rest, all)
+            take_from_both(&mut managed, &mut rest, all)
         }
         Some(_) => None,
-        None => of_both(&mut managed, &mut rest, heap.unused()),
+        None => take_from_both(&mut managed, &mut rest, heap.unused()),
     };
     let others_of_process = match counted {
         Some(heap) => anonymous.map(|all| all.saturating_sub(heap)),
-        // Unless all of these are known, the rest can belong to the collector or not.
+        // If one of these values is unknown, any part of the rest can belong to the collector.
         None => anonymous.and(live).and(free).and(committed_unused).and(managed.0),
     };
     let shared = resident.shared.unwrap_or(0);
@@ -244,7 +248,8 @@ pub fn divide(sources: &Sources) -> Ledger {
     ledger
 }
 
-/// Returns the largest line. Lines that the kernel reclaims by itself do not count.
+/// Returns the largest line, or [`MemoryVerdict::NotKnown`] if the unknown remainder is larger. Lines that the kernel
+/// reclaims by itself do not count.
 fn verdict(ledger: &Ledger) -> MemoryVerdict {
     let known = MemoryVerdict::ALL
         .iter()

@@ -18,13 +18,13 @@
 
 use super::figures::{Cpu, Memory};
 
-/// Reads one file of a group by its name; returns `None` if it does not exist.
+/// A function that reads one file of a group by its name, or returns `None` if the file does not exist.
 pub(crate) type ReadFile<'a> = &'a dyn Fn(&str) -> Option<String>;
 
 /// Value at and above which a limit of version 1 means no limit, because no machine has that much memory.
 const NO_LIMIT: u64 = 1 << 60;
 
-/// Returns the memory limit of the group itself, in bytes.
+/// Returns the memory limit of the group itself, in bytes, or `None` if the group has no limit.
 pub(crate) fn memory_limit(unified: bool, read: ReadFile<'_>) -> Option<u64> {
     let name = if unified { "memory.max" } else { "memory.limit_in_bytes" };
     number(&read(name)?).filter(|limit| *limit < NO_LIMIT)
@@ -81,8 +81,9 @@ pub(crate) fn memory(unified: bool, read: ReadFile<'_>) -> Memory {
     memory
 }
 
-/// Returns the kernel memory of a group of version 2. `kernel` excludes network buffers. Before Linux 5.18, `kernel`
-/// does not exist, and its parts add up to nearly the same.
+/// Returns the kernel memory of a group of version 2. The figure `kernel` excludes network buffers, so `sock` is added.
+/// Before Linux 5.18, `kernel` does not exist, and its parts add up to nearly the same figure. Returns `None` if
+/// neither exists.
 fn kernel(stat: &dyn Fn(&str) -> Option<u64>) -> Option<u64> {
     let parts = || {
         let others = ["kernel_stack", "pagetables", "percpu"].into_iter().filter_map(stat);
@@ -92,12 +93,12 @@ fn kernel(stat: &dyn Fn(&str) -> Option<u64>) -> Option<u64> {
     Some(kernel.saturating_add(stat("sock").unwrap_or(0)))
 }
 
-/// Returns the number of processes in the group itself.
+/// Returns the number of processes in the group itself, or `None` if the file is not readable.
 pub(crate) fn processes(read: ReadFile<'_>) -> Option<u64> {
     u64::try_from(read("cgroup.procs")?.lines().count()).ok()
 }
 
-/// Returns the number of CPUs that the group may use.
+/// Returns the number of CPUs that the group can use, or `None` if the group has no quota.
 pub(crate) fn cpu_limit(unified: bool, read: ReadFile<'_>) -> Option<f64> {
     let (quota, period) = if unified {
         let text = read("cpu.max")?;
@@ -132,7 +133,7 @@ fn number(text: &str) -> Option<u64> {
     text.trim().parse().ok()
 }
 
-/// Returns the value of a line `KEY VALUE`.
+/// Returns the value of the line `KEY VALUE`, or `None` if there is no such line.
 fn value(text: &str, key: &str) -> Option<u64> {
     text.lines()
         .find_map(|line| number(line.strip_prefix(key)?.strip_prefix(' ')?))

@@ -5,8 +5,8 @@
 pub(crate) struct Membership<'a> {
     /// Controllers of the hierarchy: `memory` or `cpu,cpuacct` or `name=systemd`; empty for version 2.
     pub(crate) controllers: &'a str,
-    /// Path of the group, as seen from the reader's control group namespace. It starts with `/`, or with `/..` if the
-    /// group is not below the reader's group.
+    /// Path of the group, as seen from the reader's control group namespace. The path starts with `/`, or with `/..` if
+    /// the group is not below the reader's group.
     pub(crate) path: &'a str,
 }
 
@@ -34,7 +34,8 @@ pub(crate) fn memberships(text: &str) -> impl Iterator<Item = Membership<'_>> {
     })
 }
 
-/// Returns the group of a controller, in version 1 if a hierarchy of it has the controller, or in version 2.
+/// Returns the group of a controller: in version 1 if a hierarchy of version 1 has the controller, otherwise in version
+/// 2. Returns `None` if neither exists.
 pub(crate) fn group_of<'a>(text: &'a str, controller: &str) -> Option<Membership<'a>> {
     memberships(text)
         .find(|membership| membership.has(controller))

@@ -8,7 +8,7 @@ use std::fs::File;
 use std::os::fd::OwnedFd;
 
 use base::text::shown;
-use gc_rules::field::CommandName;
+use rule_engine::field::CommandName;
 
 use super::figures::OtherProcesses;
 use super::group::{MAX_FILE_BYTES, children, file, text};
@@ -45,12 +45,12 @@ impl Members {
         }
     }
 
-    /// Whether the group has more processes or groups than were read.
+    /// Returns whether the group has more processes or groups than were read.
     pub(super) fn is_cut(&self) -> bool {
         self.is_cut
     }
 
-    /// Returns the memory of all processes except this one.
+    /// Returns the memory of all processes except `pid`.
     pub(super) fn others(&self, pid: u32) -> OtherProcesses {
         let others = self.members.iter().filter(|member| member.pid != pid);
         let largest = others.clone().max_by_key(|member| member.private);
@@ -63,7 +63,7 @@ impl Members {
 }
 
 impl Member {
-    /// Parses the `status` of a process; `None` for kernel threads and processes that have exited.
+    /// Parses the `status` of a process. Returns `None` for kernel threads and processes that have exited.
     fn parse(pid: u32, status: &str) -> Option<Self> {
         let value = |key: &str| {
             status
@@ -119,10 +119,10 @@ mod tests {
     const WORKER: &str = "Name:\tworker\nUmask:\t0022\nVmRSS:\t  900 kB\nRssAnon:\t    100 kB\nRssFile:\t 800 kB\n\
                           VmSwap:\t 28 kB\n";
 
-    /// Scenario: `status` of a process with swapped memory, of a process with a deceptive name, of a process that
-    /// cannot be read entirely, and of a kernel thread.
-    /// Guarantee: private memory includes swapped memory, the name is safe to show and at most 15 bytes, and a process
-    /// without figures does not count.
+    /// Scenario: the `status` of a process with swapped memory, of a process with a deceptive name, of a kernel thread,
+    /// and an incomplete `status` are parsed. The figures of another process exceed 64 bits.
+    /// Guarantee: private memory includes swapped memory and does not overflow, the name is safe to show and at most 15
+    /// bytes, and a process without a name or figures does not count.
     #[test]
     fn status_has_name_and_private_memory() {
         let worker = Member::parse(7, WORKER).unwrap();

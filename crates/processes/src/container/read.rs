@@ -57,7 +57,7 @@ impl ProcessScan {
     }
 }
 
-/// Reads the figures of many processes at about the same time.
+/// A reader for the figures of many processes at about the same time.
 #[derive(Debug)]
 pub struct Reader {
     own_mounts: String,
@@ -78,17 +78,17 @@ type GroupId = (u64, u64);
 #[derive(Debug, Clone, Copy)]
 struct GroupFigures {
     figures: Figures,
-    /// Group whose processes are the others; `None` if they are not read.
+    /// Group that contains the other processes; `None` if these processes are not read.
     group: Option<GroupId>,
 }
 
 impl Reader {
-    /// Starts a round that does not read other processes.
+    /// Creates a reader for a round that does not read other processes.
     pub fn new() -> Self {
         Self::with(ProcessScan::Skipped)
     }
 
-    /// Starts a round.
+    /// Creates a reader for a round that reads other processes to this extent.
     pub fn with(others: ProcessScan) -> Self {
         let own_mounts = File::open("/proc/self/mountinfo").ok();
         Self {
@@ -103,10 +103,10 @@ impl Reader {
         }
     }
 
-    /// Returns the figures of a process, or `None` if the process has exited or another process has its pid
-    /// (`start_time`: field 22 of its `stat`). Blocks the calling thread.
+    /// Returns the figures of a process, or `None` if the process has exited or another process has its pid.
+    /// `start_time` is field 22 of its `stat`. Blocks the calling thread.
     pub fn read(&mut self, pid: u32, start_time: u64) -> Option<Figures> {
-        let groups = Groups::of(&self.own_mounts, pid, start_time)?;
+        let groups = Groups::read(&self.own_mounts, pid, start_time)?;
         if let Some(known) = self.known.get(&groups.cgroup) {
             return Some(known.for_process(pid, &self.members));
         }
@@ -145,7 +145,8 @@ impl Reader {
         Some(known.for_process(pid, &self.members))
     }
 
-    /// Returns the kill counts of the groups of a process whose figures were just read.
+    /// Returns the kill counts of the groups of a process whose figures were just read, or `None` if the process has
+    /// exited or its groups are not visible.
     pub fn kills(&self, pid: u32) -> Option<KillCounts> {
         let file = File::open(format!("/proc/{pid}/cgroup")).ok()?;
         self.kills.get(&text(file, MAX_FILE_BYTES)?).cloned()
@@ -153,7 +154,7 @@ impl Reader {
 }
 
 impl GroupFigures {
-    /// Returns the figures with the other processes from this process's point of view.
+    /// Returns the figures, with all processes of the group except `pid` as the other processes.
     fn for_process(&self, pid: u32, members: &HashMap<GroupId, Members>) -> Figures {
         let others = match self.group.and_then(|group| members.get(&group)) {
             Some(members) => members.others(pid),
@@ -175,8 +176,8 @@ struct Groups<'a> {
 }
 
 impl<'a> Groups<'a> {
-    /// Returns `None` if the process has exited or another process has its pid.
-    fn of(own_mounts: &'a str, pid: u32, start_time: u64) -> Option<Self> {
+    /// Reads the groups of a process. Returns `None` if the process has exited or another process has its pid.
+    fn read(own_mounts: &'a str, pid: u32, start_time: u64) -> Option<Self> {
         // Files opened below this folder belong to this process, even if its pid is reused.
         let process = folder(CWD, &format!("/proc/{pid}")).ok()?;
         if parse_stat(text(open(&process, "stat")?, MAX_FILE_BYTES)?.as_bytes())?.start_time != start_time {
@@ -190,7 +191,8 @@ impl<'a> Groups<'a> {
         })
     }
 
-    /// Returns the group of the process for a controller, its location, and the root for that location.
+    /// Returns the group of the process for a controller, its location, and the root for this location. Returns `None`
+    /// if the group is not mounted anywhere.
     fn group(&self, controller: &str) -> Option<(Membership<'_>, GroupFolder, OwnedFd)> {
         let membership = group_of(&self.cgroup, controller)?;
         if let Some(place) = place(self.own_mounts, &membership, controller)
@@ -209,7 +211,8 @@ impl<'a> Groups<'a> {
     }
 }
 
-/// The group whose CPU limit applies to a process. It is kept open, so that its throttled time can be read often.
+/// The group whose CPU limit applies to a process. The group is kept open, so that its throttled time can be read
+/// often.
 #[derive(Debug)]
 pub struct Throttling {
     folder: OwnedFd,
@@ -218,9 +221,9 @@ pub struct Throttling {
 
 impl Throttling {
     /// Opens the group, or returns `None` if there is no limit or the process has exited. Blocks the calling thread.
-    pub fn of(pid: u32, start_time: u64) -> Option<Self> {
+    pub fn open(pid: u32, start_time: u64) -> Option<Self> {
         let Reader { own_mounts, .. } = Reader::new();
-        let groups = Groups::of(&own_mounts, pid, start_time)?;
+        let groups = Groups::read(&own_mounts, pid, start_time)?;
         let (membership, place, root) = groups.group("cpu")?;
         let (_, folder) = smallest_quota(levels(&membership, &place, root.as_fd()), place.unified)?;
         Some(Self {
@@ -229,7 +232,7 @@ impl Throttling {
         })
     }
 
-    /// Returns the throttled time so far, in nanoseconds, summed over CPUs.
+    /// Returns the throttled time so far, in nanoseconds, summed over CPUs, or `None` if the group was deleted.
     pub fn read(&self) -> Option<u64> {
         level::cpu(self.unified, &|name| file(&self.folder, name)).throttled_ns
     }
@@ -268,8 +271,9 @@ fn levels(membership: &Membership<'_>, place: &GroupFolder, root: BorrowedFd<'_>
     }
 }
 
-/// Returns the smallest limit, and the memory of the group with that limit; if several have the same limit, the
-/// outermost one, which includes the others. The third value is that group.
+/// Returns the smallest limit, the memory of the group with this limit, and the group itself. If several groups have
+/// the smallest limit, the outermost group counts, which includes the others. Without a limit, the group of the
+/// container counts, or the group of the process outside containers.
 fn memory(levels: &Levels, unified: bool) -> (Option<u64>, Memory, Option<&OwnedFd>) {
     let limits = levels.folders.iter().filter_map(|folder| {
         let limit = level::memory_limit(unified, &|name| file(folder, name))?;
@@ -300,8 +304,8 @@ fn meminfo() -> Option<String> {
     text(File::open("/proc/meminfo").ok()?, MAX_FILE_BYTES)
 }
 
-/// Returns the share of the host's kernel memory that is reclaimable, from the text of `/proc/meminfo`. Kernel memory
-/// that is not charged to groups (`vmalloc`, per-CPU memory) is excluded.
+/// Returns the share of the host's kernel memory that is reclaimable, from the text of `/proc/meminfo`, or `None` if a
+/// figure is missing. Kernel memory that is not charged to groups (`vmalloc`, per-CPU memory) is excluded.
 fn reclaimable_share(meminfo: &str) -> Option<f64> {
     let kib = |key: &str| {
         let line = meminfo
@@ -329,7 +333,7 @@ fn cpu(levels: Levels, unified: bool) -> (Option<f64>, Cpu) {
     (Some(limit), level::cpu(unified, &|name| file(&folder, name)))
 }
 
-/// Returns the smallest quota and its group.
+/// Returns the smallest quota and its group, or `None` if no group has a quota.
 fn smallest_quota(levels: Levels, unified: bool) -> Option<(f64, OwnedFd)> {
     let limits = levels.folders.into_iter().filter_map(|folder| {
         let limit = level::cpu_limit(unified, &|name| file(&folder, name))?;
@@ -401,10 +405,10 @@ mod tests {
         }
     }
 
-    /// Scenario: a process is in a group below one that is named like a container of Docker, with limits on both; needs
-    /// root and version 1.
-    /// Guarantee: the smallest limit within the container applies, the usage is that of the group with the limit, and
-    /// another run with the same pid is not read.
+    /// Scenario: a process is in a group below a group that is named like a container of Docker, with limits on both;
+    /// needs root and version 1.
+    /// Guarantee: the smallest limit within the container applies, the usage of the group with this limit is returned,
+    /// and another run with the same pid is not read.
     #[test]
     fn control_group_of_this_machine_is_read() {
         let id = format!("{:064x}", std::process::id());
@@ -467,7 +471,7 @@ mod tests {
         assert!(figures.cpu.throttled_ns.is_some(), "{figures:?}");
         assert_eq!((figures.memory_limit, figures.memory), (None, Memory::default()));
         assert_eq!(figures.others, OtherProcesses::default());
-        let throttling = Throttling::of(sleeper.0.id(), sleeper.start_time()).unwrap();
+        let throttling = Throttling::open(sleeper.0.id(), sleeper.start_time()).unwrap();
         assert!(throttling.read().is_some());
         drop(sleeper);
         drop(cpu);
@@ -475,8 +479,8 @@ mod tests {
 
     /// Scenario: a memory group of version 1 has two processes, one of them in a group below, and an 8 MiB file in
     /// memory that one of them wrote; needs root and version 1.
-    /// Guarantee: the file counts as a file in memory and as held; each process reports the other process as the
-    /// largest; a small container is read in every round.
+    /// Guarantee: the file counts as a file in memory and as held. Each process has the other process as the largest
+    /// other process, with both extents of the scan.
     #[test]
     fn files_in_memory_and_others_are_read() {
         let name = format!("docker-{:064x}.scope", (u64::from(std::process::id()) << 8) + 1);
@@ -553,7 +557,7 @@ mod tests {
     }
 
     /// Scenario: folders are not control groups, contain files of every kind, and have links out of a root.
-    /// Guarantee: no file of them is read.
+    /// Guarantee: no file outside a control group is read.
     #[test]
     fn only_control_groups_are_read() {
         let folder = tempfile::tempdir().unwrap();

@@ -2,8 +2,8 @@
 
 use super::figures::{Cpu, Figures, Memory};
 
-/// State for the figures of a run. The counters of a group reset when it is recreated; the reported counters never
-/// decrease.
+/// State for the figures of a run. The counters of a group are reset when the group is recreated; the reported counters
+/// never decrease.
 #[derive(Debug, Clone, Default)]
 pub struct Usage {
     /// Figures as last read.
@@ -42,7 +42,7 @@ impl Usage {
             },
             ..now.after(&before)
         };
-        // The next reading may not include the other processes.
+        // The next reading possibly does not include the other processes.
         self.last = Some(Figures {
             others: self.reported.others,
             ..now
@@ -53,7 +53,7 @@ impl Usage {
 
 #[cfg(test)]
 mod tests {
-    use gc_rules::field::CommandName;
+    use rule_engine::field::CommandName;
 
     use super::*;
     use crate::container::figures::OtherProcesses;
@@ -87,8 +87,8 @@ mod tests {
         assert_eq!(reported(None), None);
     }
 
-    /// Scenario: readings include the other processes, exclude them twice, and include them when the last one has
-    /// exited.
+    /// Scenario: readings include the other processes, exclude them twice, and include them when the last of these
+    /// processes has exited.
     /// Guarantee: the newest figures of the other processes are reported until newer figures are read.
     #[test]
     fn other_processes_are_kept_until_next_scan() {

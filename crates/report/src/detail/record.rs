@@ -1,6 +1,6 @@
 //! The machine-readable record of a collection's detail.
 
-use gc_rules::ledger::Ledger;
+use rule_engine::ledger::Ledger;
 use serde::Serialize;
 use serde::ser::{SerializeMap, Serializer};
 
@@ -11,7 +11,7 @@ use super::{Detail, TypeSum, TypeSums};
 pub struct DetailRecord<'d> {
     /// Facts from the events around the collection.
     pub detail: &'d Detail,
-    /// Memory ledger of the heap after the collection.
+    /// Memory ledger of the heap after the collection; `None` if the collection has no heap figures.
     pub ledger: Option<Ledger>,
 }
 

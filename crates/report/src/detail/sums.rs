@@ -59,7 +59,7 @@ pub(super) struct JoinSum {
     pub(super) waits: u64,
     /// Total time of the waits, in ns.
     pub(super) wait_ns: i64,
-    /// Longest wait, in ns.
+    /// Duration of the longest wait, in ns.
     pub(super) longest_ns: i64,
 }
 

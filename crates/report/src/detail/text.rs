@@ -5,7 +5,7 @@ use std::io::{self, Write};
 
 use clr_gc::event::RootKind;
 use clr_gc::gc::{Collection, HeapGeneration, StoppedTime};
-use gc_rules::account::AccountRecord;
+use rule_engine::account::AccountRecord;
 
 use super::{Detail, TypeSums};
 use crate::account;
@@ -15,8 +15,8 @@ use crate::timeline;
 use crate::units::{Bytes, Count, Mebibytes, Span, UNKNOWN, known, plural};
 use api::gc::type_name;
 
-/// Writes all facts about a collection. `start` is its GCStart as RFC 3339. `events` selects whether its events are
-/// written as well, or only a hint how to list them.
+/// Writes all facts about a collection. `start` is the time of its GCStart event in RFC 3339. If `events` is `false`,
+/// the events of the collection are replaced by their number and a hint how to list them.
 pub fn write(
     out: &mut dyn Write,
     gc: &Collection,
@@ -29,7 +29,7 @@ pub fn write(
     timeline::write(out, gc)?;
     let mut stopped = StoppedTime::default();
     stopped.add(gc);
-    let account = AccountRecord::of_stopped_time(&stopped, gc.pause_ns);
+    let account = AccountRecord::from_stopped_time(&stopped, gc.pause_ns);
     account::write(out, "stopped time by cause", &account)?;
     section(out, "Heap")?;
     heap(out, gc)?;
@@ -116,7 +116,7 @@ fn title(out: &mut dyn Write, gc: &Collection, detail: &Detail, start: Option<&s
             let mut condemned = Vec::new();
             let (first, last) = (reasons0.initial_generation(), reasons0.final_generation());
             // In a background collection, the runtime leaves the decision of a foreground collection here, which does
-            // not apply. If no reason changed the generation, the title already has it.
+            // not apply. If no reason changed the generation, the title already contains the generation.
             if Some(last) == gc.generation && first != last {
                 condemned.push(format!("generation {first} initially, {last} finally"));
             }

@@ -123,14 +123,14 @@ fn help(frame: &mut Frame<'_>) {
         "↑ ↓ j k  move                   /    filter by name, pod, pid",
         "s l g h a n  sort by stopped, longest pause, GCs, heap,",
         "             allocation, name",
-        "m  where memory is. unreached: of the limit, never used;",
-        "   room: free and unused, the collector works in it;",
-        "   beyond: no cycle between full collections used it",
+        "m  memory breakdown. unreached: part of the limit never used;",
+        "   room: free and unused, the collector's working room;",
+        "   beyond: unused by every cycle between full collections",
         "x  show what is not monitored, with the reason",
         "",
-        "Figures are of the last minute, the chart of half an hour.",
-        "stop %: of the time. GC/s: collections of all generations.",
-        "heap: after the newest collection, of its limit where known.",
+        "Figures cover the last minute, the chart 30 minutes.",
+        "stop %: share of time. GC/s: collections of all generations.",
+        "heap: after the last collection, with its share of the limit.",
     ];
     let area = centred(frame.area(), 66, 15);
     frame.render_widget(Clear, area);

@@ -1,10 +1,10 @@
-//! The parts of the API records that are drawn.
+//! The parts of the API records that are displayed.
 
 use base::text::shown;
-use gc_rules::ledger::Ledger;
+use rule_engine::ledger::Ledger;
 use serde::{Deserialize, Deserializer};
 
-/// Deserializes a text that is safe to draw ([`shown`]) and bounded.
+/// Deserializes a text that is bounded and safe to display ([`shown`]).
 fn text<'de, D: Deserializer<'de>>(deserializer: D) -> Result<String, D::Error> {
     Option::<String>::deserialize(deserializer).map(|text| clean(&text.unwrap_or_default()))
 }
@@ -15,10 +15,10 @@ fn some_text<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<String
 }
 
 /// Maximum length of a text, in characters.
-const LONGEST: usize = 400;
+const MAX_CHARS: usize = 400;
 
 fn clean(text: &str) -> String {
-    shown(&text.chars().take(LONGEST).collect::<String>())
+    shown(&text.chars().take(MAX_CHARS).collect::<String>())
 }
 
 /// Response of `/api/v1/overview`.
@@ -135,13 +135,15 @@ pub(super) struct MemoryLines {
 }
 
 impl MemoryLines {
-    /// Returns the bytes of all objects, whether or not a full collection has looked at them.
+    /// Returns the bytes of all objects, whether or not a full collection has examined the objects. Returns `None` if
+    /// both figures are unknown.
     pub(super) fn objects(&self) -> Option<u64> {
         let all = [self.live, self.not_looked_at];
         all.into_iter().flatten().reduce(u64::saturating_add)
     }
 
-    /// The order of rows: the limit that was never reached, and memory beyond working room. Working room is not a saving.
+    /// Returns the sort key of rows: the sum of the limit that was never reached and the memory beyond working room, or
+    /// `None` if both are unknown. Working room does not count, because it cannot be saved.
     pub(super) fn order(&self) -> Option<u64> {
         let lines = [self.limit_never_reached, self.beyond_working_room];
         lines.into_iter().flatten().reduce(u64::saturating_add)
@@ -165,7 +167,7 @@ pub(super) struct Minute {
 }
 
 impl Minute {
-    /// Returns the rate per second over the last minute, or `None` if no minute is available.
+    /// Returns the rate per second over the last minute, or `None` if the length of the window is 0.
     pub(super) fn rate(&self, count: u64) -> Option<f64> {
         (self.window_ns > 0).then(|| count as f64 / (self.window_ns as f64 / 1e9))
     }
@@ -194,7 +196,7 @@ pub struct Process {
     pub(super) causes: Vec<Cause>,
     pub(super) newest: Vec<Line>,
     pub(super) incidents: Vec<Incident>,
-    pub(super) unseen: Vec<Unseen>,
+    pub(super) unseen: Vec<UnobservedFact>,
 }
 
 /// Memory of a process by kind.
@@ -232,7 +234,7 @@ pub(super) struct Heap {
 }
 
 impl Heap {
-    /// Returns the sum of all generations, or `None` if none is known.
+    /// Returns the sum of all generations, or `None` if the size of every generation is unknown.
     pub(super) fn all(&self, place: usize) -> Option<u64> {
         let columns = [&self.gen0, &self.gen1, &self.gen2, &self.loh, &self.poh];
         let known = columns.iter().filter_map(|column| column.get(place).copied().flatten());
@@ -275,7 +277,7 @@ pub(super) struct Line {
 
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(default)]
-pub(super) struct Unseen {
+pub(super) struct UnobservedFact {
     #[serde(deserialize_with = "text")]
     pub(super) what: String,
     #[serde(deserialize_with = "text")]

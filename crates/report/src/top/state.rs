@@ -47,7 +47,8 @@ pub(super) enum Sort {
     Collections,
     Heap,
     Allocated,
-    /// The limit that was never reached and memory beyond working room; with it, the columns are those of memory.
+    /// The sum of the limit that was never reached and the memory beyond working room. With this order, the table shows
+    /// the columns of the memory breakdown.
     Memory,
     Name,
 }
@@ -86,7 +87,7 @@ pub struct Screen {
     pub(super) help: bool,
     /// Whether processes that are not monitored are shown as well.
     pub(super) all: bool,
-    /// Pid of the selected row, because rows move.
+    /// Pid of the selected row, because the index of a row can change; `None` before the first selection.
     chosen: Option<u32>,
     /// First visible line of the shown process.
     pub(super) scroll: u16,
@@ -143,12 +144,12 @@ impl Screen {
         }
     }
 
-    /// Returns the number of lines for the rows and the open incidents.
+    /// Returns the number of visible rows plus the number of all incidents.
     pub fn lines(&self) -> usize {
         self.rows().len() + self.overview.incidents.len()
     }
 
-    /// Returns the index of the selected row.
+    /// Returns the index of the selected row, or 0 if the selected process is not among the rows.
     pub(super) fn place(&self, rows: &[&Row]) -> usize {
         let chosen = rows.iter().position(|row| Some(row.pid) == self.chosen);
         chosen.unwrap_or(0)

@@ -59,7 +59,7 @@ const CHOSEN: [(&str, &str); 2] = [
     ("k8s.pod.annotation.", "`kubernetes.annotations` of the configuration"),
 ];
 
-/// Returns the problem with the name of an attribute. Returns `None` if there is no problem, or if it cannot be
+/// Returns the problem with the name of an attribute. Returns `None` if there is no problem, or if a problem cannot be
 /// determined because a process and the configuration can add attributes of any name.
 pub(super) fn doubt(name: &str) -> Option<String> {
     if let Some((_, access)) = RESOURCE_ATTRIBUTES.iter().find(|(known, _)| *known == name) {
@@ -86,7 +86,7 @@ pub(super) fn doubt(name: &str) -> Option<String> {
         let near = near.filter(|prefix| begin.matches('.').count() == prefix.matches('.').count());
         if let Some((prefix, option)) = near.and_then(|near| CHOSEN.iter().find(|(prefix, _)| *prefix == near)) {
             return Some(format!(
-                "nothing sets '{name}'; did you mean '{prefix}{rest}'? It is known where {option} has '{rest}'"
+                "nothing sets '{name}'; did you mean '{prefix}{rest}'? It exists if {option} contains '{rest}'"
             ));
         }
     }
@@ -104,7 +104,7 @@ pub(crate) fn label(name: &str) -> String {
     name.chars().map(legal).collect()
 }
 
-/// Returns the attribute that already gives alerts a label with this name.
+/// Returns the attribute that already gives alerts a label with this name, or `None` if no attribute does.
 pub(crate) fn attribute_of_label(name: &str) -> Option<&'static str> {
     let name = label(name);
     // These attributes change, are long, or repeat other labels.

@@ -1,17 +1,17 @@
 //! Checks types and names of a tree, and converts it to an expression.
 
 use base::time::Moment;
-use gc_rules::expression::{Arithmetic, Comparison, Double, Expression, Node, Pattern, TextTest};
-use gc_rules::field::{ALL, Field, ProcessFacts, Root, Scope, StreamFacts};
-use gc_rules::value::{Type, Value};
 use regex::RegexBuilder;
+use rule_engine::expression::{Arithmetic, Comparison, Double, Expression, Node, Pattern, TextTest};
+use rule_engine::field::{ALL, Field, ProcessFacts, Root, Scope, StreamFacts};
+use rule_engine::value::{Type, Value};
 use strict_yaml::check::{did_you_mean, nearest};
 
 use super::measure::{Measure, Unit};
 use super::syntax::{Call, Shape, Tree};
-use super::{Compiled, MAX_DEPTH, MAX_NODES, Macro, Mistake, Names, Wanted, attribute, lint, place};
+use super::{CompiledExpression, MAX_DEPTH, MAX_NODES, Macro, Mistake, Names, RequiredType, attribute, lint, place};
 
-/// Maximum size of a compiled pattern, in bytes. `\w` alone takes some thousand.
+/// Maximum size of a compiled pattern, in bytes. `\w` alone takes some thousand bytes.
 const PATTERN_BYTES: usize = 1 << 20;
 
 /// All functions as written.
@@ -35,7 +35,7 @@ const FIRING: &str = "service.firing";
 const ONLY_ATTRIBUTES: &str =
     "only attributes are named in brackets, and by a string in quotes: `process.attributes['k8s.namespace.name']`";
 
-/// Checks a tree. If `certain`, also checks whether it, or a part of it, is always or never true.
+/// Checks a tree. If `certain`, also checks whether the tree, or a part of the tree, is always or never true.
 ///
 /// # Errors
 ///
@@ -44,9 +44,9 @@ pub(super) fn check<'a>(
     text: &'a str,
     tree: &'a Tree,
     names: &'a Names<'a>,
-    wanted: Wanted,
+    wanted: RequiredType,
     certain: bool,
-) -> Result<Compiled, Vec<Mistake>> {
+) -> Result<CompiledExpression, Vec<Mistake>> {
     let mut checker = Checker {
         names,
         fields: Vec::new(),
@@ -62,13 +62,13 @@ pub(super) fn check<'a>(
         certain,
     };
     let part = match wanted {
-        Wanted::Bool => checker.condition(tree),
-        Wanted::Number => checker.number(tree),
-        Wanted::Any => checker.check(tree),
+        RequiredType::Bool => checker.condition(tree),
+        RequiredType::Number => checker.number(tree),
+        RequiredType::Any => checker.check(tree),
     };
     if let Some(part) = &part
         && certain
-        && wanted == Wanted::Bool
+        && wanted == RequiredType::Bool
         && let Node::Bool(truth) = part.node
         && !part.reported
     {
@@ -79,8 +79,8 @@ pub(super) fn check<'a>(
         );
     }
     match part {
-        Some(part) if checker.mistakes.is_empty() => Ok(Compiled {
-            measure: Measure::of(&part.node, names.measures),
+        Some(part) if checker.mistakes.is_empty() => Ok(CompiledExpression {
+            measure: Measure::for_node(&part.node, names.measures),
             expression: Expression {
                 kind: part.kind,
                 node: part.node,
@@ -103,14 +103,14 @@ fn sorted(mut mistakes: Vec<Mistake>) -> Vec<Mistake> {
 
 /// A checked part of a tree.
 #[derive(Debug)]
-struct Typed {
+struct TypedNode {
     node: Node,
     kind: Type,
     /// Whether a mistake was already reported because the part, or a part of it, is always or never true.
     reported: bool,
 }
 
-impl Typed {
+impl TypedNode {
     fn new(node: Node, kind: Type) -> Self {
         Self {
             node,
@@ -170,7 +170,7 @@ impl<'a> Checker<'a> {
     }
 
     /// Expands a macro.
-    fn expand(&mut self, at: usize, name: &'a str, known: &'a Macro) -> Option<Typed> {
+    fn expand(&mut self, at: usize, name: &'a str, known: &'a Macro) -> Option<TypedNode> {
         if self.inside.iter().any(|(outer, _)| *outer == name) {
             let way: Vec<&str> = self.inside.iter().map(|(outer, _)| *outer).chain([name]).collect();
             return self.refuse(at, format!("macro `{name}` uses itself: {}", way.join(" -> ")));
@@ -184,7 +184,7 @@ impl<'a> Checker<'a> {
         part
     }
 
-    fn check(&mut self, tree: &'a Tree) -> Option<Typed> {
+    fn check(&mut self, tree: &'a Tree) -> Option<TypedNode> {
         self.nodes += 1;
         if self.nodes > MAX_NODES || self.depth >= MAX_DEPTH {
             // Reported once. Afterwards, no part is checked.
@@ -200,13 +200,13 @@ impl<'a> Checker<'a> {
         part
     }
 
-    fn part(&mut self, tree: &'a Tree) -> Option<Typed> {
+    fn part(&mut self, tree: &'a Tree) -> Option<TypedNode> {
         let at = tree.at;
         match &tree.shape {
-            Shape::Bool(truth) => Some(Typed::new(Node::Bool(*truth), Type::Bool)),
-            Shape::Int(number) => Some(Typed::new(Node::Int(*number), Type::Int)),
-            Shape::Double(number) => Some(Typed::new(Node::Double(Double(*number)), Type::Double)),
-            Shape::Text(text) => Some(Typed::new(Node::Text(text.clone()), Type::Text)),
+            Shape::Bool(truth) => Some(TypedNode::new(Node::Bool(*truth), Type::Bool)),
+            Shape::Int(number) => Some(TypedNode::new(Node::Int(*number), Type::Int)),
+            Shape::Double(number) => Some(TypedNode::new(Node::Double(Double(*number)), Type::Double)),
+            Shape::Text(text) => Some(TypedNode::new(Node::Text(text.clone()), Type::Text)),
             Shape::Name(name) => self.name(at, name),
             Shape::List(list) => self.list(list),
             Shape::Not(operand) => {
@@ -216,7 +216,7 @@ impl<'a> Checker<'a> {
                     Node::Not(inner) => *inner,
                     node => Node::Not(Box::new(node)),
                 };
-                Some(Typed { node, ..part })
+                Some(TypedNode { node, ..part })
             }
             Shape::Negate(operand) => {
                 let part = self.number(operand)?;
@@ -234,7 +234,7 @@ impl<'a> Checker<'a> {
     }
 
     /// Checks a part that must be a boolean.
-    fn condition(&mut self, tree: &'a Tree) -> Option<Typed> {
+    fn condition(&mut self, tree: &'a Tree) -> Option<TypedNode> {
         let part = self.check(tree)?;
         let how = match part.kind {
             Type::Bool => return Some(part),
@@ -250,7 +250,7 @@ impl<'a> Checker<'a> {
     }
 
     /// Checks a part that must be a number.
-    fn number(&mut self, tree: &'a Tree) -> Option<Typed> {
+    fn number(&mut self, tree: &'a Tree) -> Option<TypedNode> {
         let part = self.check(tree)?;
         if part.kind.is_number() {
             return Some(part);
@@ -259,7 +259,7 @@ impl<'a> Checker<'a> {
     }
 
     /// Checks a part that must be a text.
-    fn text(&mut self, tree: &'a Tree) -> Option<Typed> {
+    fn text(&mut self, tree: &'a Tree) -> Option<TypedNode> {
         let part = self.check(tree)?;
         if part.kind == Type::Text {
             return Some(part);
@@ -268,26 +268,26 @@ impl<'a> Checker<'a> {
     }
 
     /// Evaluates a node if all operands are constants. Otherwise returns the node unchanged.
-    fn folded(&mut self, tree: &Tree, node: Node, kind: Type) -> Option<Typed> {
+    fn folded(&mut self, tree: &Tree, node: Node, kind: Type) -> Option<TypedNode> {
         if !lint::has_constant_operands(&node) {
-            return Some(Typed::new(node, kind));
+            return Some(TypedNode::new(node, kind));
         }
         let (process, stream) = (ProcessFacts::default(), StreamFacts::default());
         let constant = match node.evaluate(&Scope::new(&process, &stream, Moment::FIRST)) {
             Ok(Some(Value::Bool(truth))) => Node::Bool(truth),
             Ok(Some(Value::Int(number))) => Node::Int(number),
             Ok(Some(Value::Double(number))) => Node::Double(Double(number)),
-            Ok(Some(Value::Text(_) | Value::Texts(_))) => return Some(Typed::new(node, kind)),
+            Ok(Some(Value::Text(_) | Value::Texts(_))) => return Some(TypedNode::new(node, kind)),
             Ok(None) => return self.refuse(tree.at, format!("`{tree}` is not a number")),
             Err(error) => return self.refuse(tree.at, format!("`{tree}`: {error}")),
         };
-        Some(Typed::new(constant, kind))
+        Some(TypedNode::new(constant, kind))
     }
 
     /// Checks `a && b && c` (`all`), or `a || b || c`.
-    fn row(&mut self, tree: &'a Tree, trees: &'a [Tree], all: bool) -> Option<Typed> {
-        let parts: Vec<Option<Typed>> = trees.iter().map(|tree| self.condition(tree)).collect();
-        let parts: Vec<Typed> = parts.into_iter().collect::<Option<_>>()?;
+    fn row(&mut self, tree: &'a Tree, trees: &'a [Tree], all: bool) -> Option<TypedNode> {
+        let parts: Vec<Option<TypedNode>> = trees.iter().map(|tree| self.condition(tree)).collect();
+        let parts: Vec<TypedNode> = parts.into_iter().collect::<Option<_>>()?;
         let mut reported = parts.iter().any(|part| part.reported);
         if !reported {
             reported = self.certain_row(tree, trees, &parts, all);
@@ -299,9 +299,9 @@ impl<'a> Checker<'a> {
                 Node::Bool(truth) if truth == all => {}
                 Node::Bool(truth) => {
                     let node = Node::Bool(truth);
-                    return Some(Typed {
+                    return Some(TypedNode {
                         reported,
-                        ..Typed::new(node, Type::Bool)
+                        ..TypedNode::new(node, Type::Bool)
                     });
                 }
                 Node::And(inner) if all => nodes.extend(inner),
@@ -315,7 +315,7 @@ impl<'a> Checker<'a> {
             _ if all => Node::And(nodes.into()),
             _ => Node::Or(nodes.into()),
         };
-        Some(Typed {
+        Some(TypedNode {
             node,
             kind: Type::Bool,
             reported,
@@ -323,15 +323,15 @@ impl<'a> Checker<'a> {
     }
 
     /// Reports a row of parts that is always or never true, and the parts that cause it.
-    fn certain_row(&mut self, tree: &Tree, trees: &[Tree], parts: &[Typed], all: bool) -> bool {
-        let node = |parts: &[&Typed]| {
+    fn certain_row(&mut self, tree: &Tree, trees: &[Tree], parts: &[TypedNode], all: bool) -> bool {
+        let node = |parts: &[&TypedNode]| {
             let nodes = parts.iter().map(|part| part.node.clone()).collect();
             if all { Node::And(nodes) } else { Node::Or(nodes) }
         };
         if !self.certain {
             return false;
         }
-        let every: Vec<&Typed> = parts.iter().collect();
+        let every: Vec<&TypedNode> = parts.iter().collect();
         if every.iter().any(|part| matches!(part.node, Node::Bool(_)))
             || lint::certain(&node(&every), self.names.measures) != Some(!all)
         {
@@ -356,7 +356,7 @@ impl<'a> Checker<'a> {
     }
 
     /// Reports a comparison, membership or test that is always or never true by itself.
-    fn certain_leaf(&mut self, tree: &Tree, part: Typed) -> Typed {
+    fn certain_leaf(&mut self, tree: &Tree, part: TypedNode) -> TypedNode {
         if !self.certain || part.reported || matches!(part.node, Node::Bool(_)) {
             return part;
         }
@@ -373,14 +373,14 @@ impl<'a> Checker<'a> {
             (None, _) => String::new(),
         };
         self.mistake(tree.at, format!("`{tree}` is {what} true{why}"));
-        Typed { reported: true, ..part }
+        TypedNode { reported: true, ..part }
     }
 
     // Names: their meaning, and messages about unknown names.
 
     /// Checks a name as an operand.
-    fn name(&mut self, at: usize, name: &'a str) -> Option<Typed> {
-        let (names, plain) = (self.names, Typed::new);
+    fn name(&mut self, at: usize, name: &'a str) -> Option<TypedNode> {
+        let (names, plain) = (self.names, TypedNode::new);
         if let Some(place) = names.windows.get(name) {
             if !self.windows.contains(place) {
                 self.windows.push(*place);
@@ -399,7 +399,7 @@ impl<'a> Checker<'a> {
             self.used(name);
             return Some(plain(value.node.clone(), value.kind));
         }
-        if let Some(field) = Field::of(name) {
+        if let Some(field) = Field::find(name) {
             self.root(at, field.name, field.root);
             if !self.fields.contains(&field) {
                 self.fields.push(field);
@@ -513,7 +513,7 @@ impl<'a> Checker<'a> {
     // Operators and their operands.
 
     /// Checks `a < b`.
-    fn compare(&mut self, tree: &'a Tree, comparison: Comparison, sides: &'a (Tree, Tree)) -> Option<Typed> {
+    fn compare(&mut self, tree: &'a Tree, comparison: Comparison, sides: &'a (Tree, Tree)) -> Option<TypedNode> {
         let (a_part, b_part) = (self.check(&sides.0), self.check(&sides.1));
         let (a_part, b_part) = (a_part?, b_part?);
         let (a_kind, b_kind) = (a_part.kind, b_part.kind);
@@ -546,15 +546,15 @@ impl<'a> Checker<'a> {
         self.warn_of_measure(tree, sides, equality, [&a_part.node, &b_part.node]);
         let node = Node::Compare(comparison, Box::new((a_part.node, b_part.node)));
         let part = self.folded(tree, node, Type::Bool)?;
-        let part = Typed {
+        let part = TypedNode {
             reported: reported || wrong,
             ..part
         };
         Some(self.certain_leaf(tree, part))
     }
 
-    fn measure(&self, part: &Typed) -> Measure {
-        Measure::of(&part.node, self.names.measures)
+    fn measure(&self, part: &TypedNode) -> Measure {
+        Measure::for_node(&part.node, self.names.measures)
     }
 
     /// Reports two numbers of different units as a mistake, and a number with a unit next to one without a unit as a
@@ -605,7 +605,7 @@ impl<'a> Checker<'a> {
             self.warning(tree.at, message);
             return;
         }
-        let measure = Measure::of(node, self.names.measures);
+        let measure = Measure::for_node(node, self.names.measures);
         let Some(why) = hardly_meant(measure, constant, matches!(node, Node::Window(_))) else {
             return;
         };
@@ -631,7 +631,7 @@ impl<'a> Checker<'a> {
     }
 
     /// Checks `a + b`.
-    fn compute(&mut self, tree: &'a Tree, arithmetic: Arithmetic, sides: &'a (Tree, Tree)) -> Option<Typed> {
+    fn compute(&mut self, tree: &'a Tree, arithmetic: Arithmetic, sides: &'a (Tree, Tree)) -> Option<TypedNode> {
         let (first, second) = (self.number(&sides.0), self.number(&sides.1));
         let (first, second) = (first?, second?);
         let kind = first.kind;
@@ -664,7 +664,7 @@ impl<'a> Checker<'a> {
     }
 
     /// Checks `a ? b : c`.
-    fn choice(&mut self, tree: &'a Tree, parts: &'a (Tree, Tree, Tree)) -> Option<Typed> {
+    fn choice(&mut self, tree: &'a Tree, parts: &'a (Tree, Tree, Tree)) -> Option<TypedNode> {
         let condition = self.condition(&parts.0);
         let (this, that) = (self.check(&parts.1), self.check(&parts.2));
         let (condition, this, that) = (condition?, this?, that?);
@@ -682,17 +682,17 @@ impl<'a> Checker<'a> {
             Node::Bool(false) => that.node,
             node => Node::If(Box::new((node, this.node, that.node))),
         };
-        Some(Typed { node, kind, reported })
+        Some(TypedNode { node, kind, reported })
     }
 
     /// Checks `process.attributes['name']` or `service.firing['rule']`.
-    fn attribute(&mut self, at: usize, sides: &'a (Tree, Tree)) -> Option<Typed> {
+    fn attribute(&mut self, at: usize, sides: &'a (Tree, Tree)) -> Option<TypedNode> {
         let (Shape::Name(name), Shape::Text(key)) = (&sides.0.shape, &sides.1.shape) else {
             return self.refuse(at, ONLY_ATTRIBUTES);
         };
         if **name == *FIRING {
             self.root(at, FIRING, Root::Service);
-            return Some(Typed::new(Node::Firing(key.clone()), Type::Int));
+            return Some(TypedNode::new(Node::Firing(key.clone()), Type::Int));
         }
         if **name != *ATTRIBUTES {
             return self.refuse(at, ONLY_ATTRIBUTES);
@@ -701,11 +701,11 @@ impl<'a> Checker<'a> {
         if let Some(doubt) = attribute::doubt(key).filter(|_| self.certain) {
             self.warning(sides.1.at, doubt);
         }
-        Some(Typed::new(Node::Attribute(key.clone()), Type::Text))
+        Some(TypedNode::new(Node::Attribute(key.clone()), Type::Text))
     }
 
     /// Checks `['a', 'b']`.
-    fn list(&mut self, trees: &'a [Tree]) -> Option<Typed> {
+    fn list(&mut self, trees: &'a [Tree]) -> Option<TypedNode> {
         let mut texts = Some(Vec::new());
         for tree in trees {
             match &tree.shape {
@@ -723,11 +723,11 @@ impl<'a> Checker<'a> {
                 }
             }
         }
-        Some(Typed::new(Node::Texts(texts?.into()), Type::Texts))
+        Some(TypedNode::new(Node::Texts(texts?.into()), Type::Texts))
     }
 
     /// Checks `a in b`.
-    fn membership(&mut self, tree: &'a Tree, sides: &'a (Tree, Tree)) -> Option<Typed> {
+    fn membership(&mut self, tree: &'a Tree, sides: &'a (Tree, Tree)) -> Option<TypedNode> {
         if let Shape::Name(name) = &sides.1.shape
             && **name == *ATTRIBUTES
         {
@@ -770,7 +770,7 @@ impl<'a> Checker<'a> {
         let part = self.folded(tree, Node::In(Box::new((one.node, many.node))), Type::Bool)?;
         Some(self.certain_leaf(
             tree,
-            Typed {
+            TypedNode {
                 reported: wrong,
                 ..part
             },
@@ -778,7 +778,7 @@ impl<'a> Checker<'a> {
     }
 
     /// Checks `gc.generation in [0, 1]`, which is equivalent to `gc.generation == 0 || gc.generation == 1`.
-    fn among_numbers(&mut self, tree: &'a Tree, one: &'a Tree, list: &'a [Tree]) -> Option<Typed> {
+    fn among_numbers(&mut self, tree: &'a Tree, one: &'a Tree, list: &'a [Tree]) -> Option<TypedNode> {
         let part = self.number(one)?;
         if !matches!(part.node, Node::Field(_) | Node::Window(_)) {
             return self.refuse(
@@ -801,12 +801,12 @@ impl<'a> Checker<'a> {
             1 => nodes.pop()?,
             _ => Node::Or(nodes.into()),
         };
-        Some(self.certain_leaf(tree, Typed::new(node, Type::Bool)))
+        Some(self.certain_leaf(tree, TypedNode::new(node, Type::Bool)))
     }
 
     // Functions of rules, and messages about other functions.
 
-    fn call(&mut self, tree: &'a Tree, call: &'a Call) -> Option<Typed> {
+    fn call(&mut self, tree: &'a Tree, call: &'a Call) -> Option<TypedNode> {
         let arguments = call.arguments.as_slice();
         match (&*call.name, call.receiver.as_deref(), arguments) {
             ("has", None, [argument]) => self.has(tree, argument),
@@ -837,7 +837,7 @@ impl<'a> Checker<'a> {
     }
 
     /// Checks `has(gc.trigger)`.
-    fn has(&mut self, tree: &'a Tree, argument: &'a Tree) -> Option<Typed> {
+    fn has(&mut self, tree: &'a Tree, argument: &'a Tree) -> Option<TypedNode> {
         let known = match &argument.shape {
             Shape::Name(name) => !self.names.macros.contains_key(&**name) && !self.names.lists.contains_key(&**name),
             Shape::Index(_) => true,
@@ -848,11 +848,11 @@ impl<'a> Checker<'a> {
             return self.refuse(tree.at, message);
         }
         let part = self.check(argument)?;
-        Some(Typed::new(Node::Has(Box::new(part.node)), Type::Bool))
+        Some(TypedNode::new(Node::Has(Box::new(part.node)), Type::Bool))
     }
 
     /// Checks `size(a)`.
-    fn size(&mut self, tree: &'a Tree, argument: &'a Tree) -> Option<Typed> {
+    fn size(&mut self, tree: &'a Tree, argument: &'a Tree) -> Option<TypedNode> {
         let part = self.check(argument)?;
         if !matches!(part.kind, Type::Text | Type::Texts) {
             let message = format!(
@@ -865,7 +865,7 @@ impl<'a> Checker<'a> {
     }
 
     /// Checks `a.contains(b)` and similar tests.
-    fn text_test(&mut self, tree: &'a Tree, name: &str, receiver: &'a Tree, argument: &'a Tree) -> Option<Typed> {
+    fn text_test(&mut self, tree: &'a Tree, name: &str, receiver: &'a Tree, argument: &'a Tree) -> Option<TypedNode> {
         let whole = self.check(receiver);
         let part = self.text(argument);
         let whole = self.receiver(tree, receiver, whole?)?;
@@ -879,7 +879,7 @@ impl<'a> Checker<'a> {
     }
 
     /// Checks `a.matches('...')`.
-    fn matches(&mut self, tree: &'a Tree, receiver: &'a Tree, pattern: &'a Tree) -> Option<Typed> {
+    fn matches(&mut self, tree: &'a Tree, receiver: &'a Tree, pattern: &'a Tree) -> Option<TypedNode> {
         let whole = self.check(receiver);
         let Shape::Text(text) = &pattern.shape else {
             return self.refuse(
@@ -903,7 +903,7 @@ impl<'a> Checker<'a> {
         }
     }
 
-    fn receiver(&mut self, tree: &Tree, receiver: &Tree, part: Typed) -> Option<Node> {
+    fn receiver(&mut self, tree: &Tree, receiver: &Tree, part: TypedNode) -> Option<Node> {
         match part.kind {
             Type::Text => Some(part.node),
             Type::Texts => self.refuse(
@@ -914,7 +914,7 @@ impl<'a> Checker<'a> {
         }
     }
 
-    fn test(&mut self, tree: &Tree, whole: Node, test: TextTest) -> Option<Typed> {
+    fn test(&mut self, tree: &Tree, whole: Node, test: TextTest) -> Option<TypedNode> {
         let part = self.folded(tree, Node::Test(Box::new(whole), test), Type::Bool)?;
         Some(self.certain_leaf(tree, part))
     }
@@ -943,7 +943,8 @@ fn prefixes(root: Root) -> &'static [&'static str] {
     }
 }
 
-/// Returns a description of a number for which a comparison with that constant is probably wrong.
+/// Returns a description of a number for which a comparison with `constant` is probably wrong, or `None` if the
+/// comparison is plausible.
 fn hardly_meant(measure: Measure, constant: f64, is_window: bool) -> Option<String> {
     let below = |most: f64| constant > 0.0 && constant < most;
     Some(match measure.unit {
@@ -961,9 +962,9 @@ fn hardly_meant(measure: Measure, constant: f64, is_window: bool) -> Option<Stri
 
 /// Returns the first words of a list, and the number of the remaining words.
 fn listed(words: &[&str]) -> String {
-    const SHOWN: usize = 12;
-    let shown: Vec<&str> = words.iter().take(SHOWN).copied().collect();
-    match words.len().saturating_sub(SHOWN) {
+    const MAX_WORDS: usize = 12;
+    let shown: Vec<&str> = words.iter().take(MAX_WORDS).copied().collect();
+    match words.len().saturating_sub(MAX_WORDS) {
         0 => shown.join(", "),
         more => format!("{} and {more} more", shown.join(", ")),
     }
@@ -1006,7 +1007,7 @@ fn refusal(call: &Call) -> String {
     }
 }
 
-/// Converts `1.5s` to `1500.0`.
+/// Converts `1.5s` to `1500.0`. Returns `None` if the text is not a number with a known unit.
 fn milliseconds(text: &str) -> Option<String> {
     const UNITS: [(&str, f64); 4] = [("ms", 1.0), ("s", 1e3), ("m", 6e4), ("h", 3.6e6)];
     UNITS.iter().find_map(|(unit, factor)| {

@@ -5,25 +5,25 @@
 //! while all other subjects can be true or false.
 //!
 //! "Always" ignores unknown values: a condition that is true for every known value only states that the value is known,
-//! and `has` states that.
+//! and `has` exists for this statement.
 
 use std::cmp::Ordering;
 
-use gc_rules::expression::{Comparison, Node};
-use gc_rules::value::{Texts, Type, Value};
+use rule_engine::expression::{Comparison, Node};
+use rule_engine::value::{Texts, Type, Value};
 
 use super::measure::Measure;
 
 /// Returns whether a condition has the same outcome for all values of one of its subjects: `Some(true)` if it is always
 /// true, `Some(false)` if it is never true. Returns `None` if both outcomes are possible, or if this cannot be
-/// determined. `windows` are the measures of the windows by place.
+/// determined. `windows` are the measures of the windows by index.
 pub(crate) fn certain(condition: &Node, windows: &[Measure]) -> Option<bool> {
     let mut leaves = Vec::new();
-    let any = Outcomes::of(condition, &mut |leaf| {
+    let any = Outcomes::evaluate(condition, &mut |leaf| {
         leaves.push(leaf);
-        Outcomes::EITHER
+        Outcomes::BOTH_OUTCOMES
     });
-    // Leaves are visited in the same order each time, so their places identify them.
+    // Leaves are visited in the same order each time, so their positions identify them.
     let mut subjects = Vec::new();
     let of_leaves: Vec<usize> = leaves
         .iter()
@@ -41,14 +41,14 @@ pub(crate) fn certain(condition: &Node, windows: &[Measure]) -> Option<bool> {
         let mut outcomes = Outcomes::NONE;
         for sample in samples(asked, &about, windows) {
             let mut of_leaves = of_leaves.iter();
-            outcomes = outcomes.or(Outcomes::of(
+            outcomes = outcomes.or(Outcomes::evaluate(
                 condition,
                 &mut |leaf| match of_leaves.next() == Some(&place) {
                     true => answer(leaf, sample),
-                    false => Outcomes::EITHER,
+                    false => Outcomes::BOTH_OUTCOMES,
                 },
             ));
-            if outcomes == Outcomes::EITHER {
+            if outcomes == Outcomes::BOTH_OUTCOMES {
                 break;
             }
         }
@@ -68,7 +68,7 @@ struct Outcomes {
 
 impl Outcomes {
     const NONE: Self = Self { yes: false, no: false };
-    const EITHER: Self = Self { yes: true, no: true };
+    const BOTH_OUTCOMES: Self = Self { yes: true, no: true };
 
     fn only(truth: bool) -> Self {
         Self { yes: truth, no: !truth }
@@ -98,19 +98,21 @@ impl Outcomes {
     }
 
     /// Returns the outcomes of a condition. `leaf` is called for its leaves from left to right.
-    fn of<'n>(node: &'n Node, leaf: &mut dyn FnMut(&'n Node) -> Self) -> Self {
+    fn evaluate<'n>(node: &'n Node, leaf: &mut dyn FnMut(&'n Node) -> Self) -> Self {
         match node {
             Node::Bool(truth) => Self::only(*truth),
-            Node::Not(inner) => Self::of(inner, leaf).not(),
+            Node::Not(inner) => Self::evaluate(inner, leaf).not(),
             Node::And(parts) => parts
                 .iter()
-                .fold(Self::only(true), |all, part| all.and(Self::of(part, leaf))),
+                .fold(Self::only(true), |all, part| all.and(Self::evaluate(part, leaf))),
             Node::Or(parts) => parts
                 .iter()
-                .fold(Self::only(true), |none, part| none.and(Self::of(part, leaf).not()))
+                .fold(Self::only(true), |none, part| {
+                    none.and(Self::evaluate(part, leaf).not())
+                })
                 .not(),
             Node::If(parts) => {
-                let [when, this, that] = [&parts.0, &parts.1, &parts.2].map(|part| Self::of(part, leaf));
+                let [when, this, that] = [&parts.0, &parts.1, &parts.2].map(|part| Self::evaluate(part, leaf));
                 Self {
                     yes: (when.yes && this.yes) || (when.no && that.yes),
                     no: (when.yes && this.no) || (when.no && that.no),
@@ -138,12 +140,12 @@ fn subject(leaf: &Node) -> &Node {
 enum Sample<'n> {
     Unknown,
     Known(Value<'n>),
-    /// A text that differs from all others.
+    /// A text that differs from all texts in the condition.
     Other,
 }
 
-/// Returns at least one value of each group. Unknown is a group only if `has` tests for it, because it makes no other
-/// leaf true or false.
+/// Returns at least one value of each group. Unknown is a group only if `has` tests for it, because an unknown value
+/// makes no other leaf true or false.
 fn samples<'n>(subject: &'n Node, leaves: &[&'n Node], windows: &[Measure]) -> Vec<Sample<'n>> {
     let (mut unknown, mut texts, mut others) = (None, Vec::new(), Vec::new());
     for leaf in leaves {
@@ -176,7 +178,7 @@ fn samples<'n>(subject: &'n Node, leaves: &[&'n Node], windows: &[Measure]) -> V
 
 /// Returns the number, its neighbours and the limits of a subject, restricted to possible values of the subject.
 fn around<'n>(subject: &Node, number: Value<'n>, windows: &[Measure]) -> impl Iterator<Item = Value<'n>> + use<'n> {
-    let Measure { low, high, .. } = Measure::of(subject, windows);
+    let Measure { low, high, .. } = Measure::for_node(subject, windows);
     let is_int = matches!(subject, Node::Field(field) if field.kind == Type::Int);
     let double = number.as_number().unwrap_or_default();
     let int = match number {
@@ -227,7 +229,7 @@ fn answer(leaf: &Node, sample: Sample<'_>) -> Outcomes {
     };
     match (truth, value) {
         (Some(truth), _) | (None, Some(Value::Bool(truth))) => Outcomes::only(truth),
-        _ => Outcomes::EITHER,
+        _ => Outcomes::BOTH_OUTCOMES,
     }
 }
 
@@ -237,7 +239,7 @@ pub(super) fn reason(node: &Node, windows: &[Measure]) -> Option<(bool, String)>
     let Node::Compare(_, sides) = node else { return None };
     let is_left = is_constant(&sides.1);
     let subject = if is_left { &sides.0 } else { &sides.1 };
-    match Measure::of(subject, windows) {
+    match Measure::for_node(subject, windows) {
         _ if is_constant(subject) || !is_left && !is_constant(&sides.0) => None,
         Measure {
             low: Some(low),
@@ -265,7 +267,8 @@ pub(super) fn is_constant(node: &Node) -> bool {
     constant(node).is_some()
 }
 
-/// Returns whether the node can be computed now. Its operands have been folded before, so only they are checked.
+/// Returns whether the node can be computed now. The operands have been folded before, so only the operands are
+/// checked.
 pub(super) fn has_constant_operands(node: &Node) -> bool {
     match node {
         Node::Not(a) | Node::Negate(a) | Node::Size(a) | Node::ToDouble(a) | Node::ToInt(a) => is_constant(a),

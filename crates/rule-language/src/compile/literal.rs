@@ -15,7 +15,7 @@ struct Quote {
 }
 
 impl Quote {
-    fn of(text: &str) -> Option<Self> {
+    fn parse(text: &str) -> Option<Self> {
         let (bytes, rest) = text.strip_prefix(['b', 'B']).map_or((false, text), |rest| (true, rest));
         let (raw, rest) = rest.strip_prefix(['r', 'R']).map_or((false, rest), |rest| (true, rest));
         let marks = ["\"\"\"", "'''", "\"", "'"]
@@ -33,7 +33,7 @@ impl Quote {
 /// Returns the length of the string literal at the start of a text, and whether it is a bytes literal. Returns `None`
 /// if no string literal starts here.
 pub(super) fn quoted(text: &str) -> Option<Result<(usize, bool), String>> {
-    let quote = Quote::of(text)?;
+    let quote = Quote::parse(text)?;
     Some(end(text, quote).map(|end| (end, quote.bytes)))
 }
 
@@ -59,7 +59,7 @@ fn end(text: &str, quote: Quote) -> Result<usize, String> {
 
 /// Returns the value of a string literal found by [`quoted`].
 pub(super) fn text(word: &str) -> Box<str> {
-    let content = Quote::of(word).and_then(|quote| {
+    let content = Quote::parse(word).and_then(|quote| {
         let content = word.get(quote.begin..)?.strip_suffix(quote.marks)?;
         Some((content, quote.raw))
     });
@@ -138,7 +138,8 @@ pub(super) fn number_length(bytes: &[u8]) -> usize {
     at
 }
 
-/// Returns the value of a number. If `negative`, the preceding minus is part of it; otherwise -2^63 would be too large.
+/// Returns the value of a number. If `negative`, the preceding minus is part of the number, because -2^63 would be too
+/// large without its sign.
 ///
 /// # Errors
 ///

@@ -1,9 +1,9 @@
 //! Measures of numbers: the unit and, for a field or a window, the limits.
 
-use gc_rules::expression::{Arithmetic, Node};
-use gc_rules::field::Field;
-use gc_rules::rule::{Extent, Function};
-use gc_rules::value::Type;
+use rule_engine::expression::{Arithmetic, Node};
+use rule_engine::field::Field;
+use rule_engine::rule::{Extent, Function};
+use rule_engine::value::Type;
 
 /// The measure of a number.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -82,22 +82,22 @@ impl Measure {
         }
     }
 
-    /// Returns the measure of a number. `windows` are the measures of windows by place.
-    pub(crate) fn of(node: &Node, windows: &[Self]) -> Self {
+    /// Returns the measure of a number. `windows` are the measures of windows by index.
+    pub(crate) fn for_node(node: &Node, windows: &[Self]) -> Self {
         match node {
             Node::Int(number) => Self::constant(*number as f64),
             Node::Double(number) => Self::constant(number.0),
-            Node::Field(field) => Self::of_field(field),
+            Node::Field(field) => Self::for_field(field),
             Node::Window(place) => windows.get(*place).copied().unwrap_or_default(),
             Node::Size(_) => Self::positive(Unit::Count),
-            Node::ToDouble(node) => Self::of(node, windows),
-            Node::ToInt(node) | Node::Negate(node) => Self::unlimited(Self::of(node, windows).unit),
+            Node::ToDouble(node) => Self::for_node(node, windows),
+            Node::ToInt(node) | Node::Negate(node) => Self::unlimited(Self::for_node(node, windows).unit),
             Node::If(parts) => {
-                let (this, that) = (Self::of(&parts.1, windows), Self::of(&parts.2, windows));
+                let (this, that) = (Self::for_node(&parts.1, windows), Self::for_node(&parts.2, windows));
                 Self::unlimited(joined(this.unit, that.unit))
             }
             Node::Compute(arithmetic, sides) => {
-                let (first, second) = (Self::of(&sides.0, windows), Self::of(&sides.1, windows));
+                let (first, second) = (Self::for_node(&sides.0, windows), Self::for_node(&sides.1, windows));
                 Self::unlimited(match arithmetic {
                     Arithmetic::Add | Arithmetic::Subtract => joined(first.unit, second.unit),
                     Arithmetic::Multiply => product(first, second),
@@ -110,7 +110,7 @@ impl Measure {
     }
 
     /// Returns the measure of a window. `of` is the measure of its samples.
-    pub(crate) fn of_window(function: Function, of: Option<Self>, extent: Extent) -> Self {
+    pub(crate) fn for_window(function: Function, of: Option<Self>, extent: Extent) -> Self {
         let of = of.unwrap_or_default();
         let up_to = |measure: Self, high: f64| Self {
             high: Some(high),
@@ -160,7 +160,7 @@ impl Measure {
         }
     }
 
-    fn of_field(field: &Field) -> Self {
+    fn for_field(field: &Field) -> Self {
         let (low, high) = match field.name {
             "gc.generation" => (Some(0.0), Some(2.0)),
             "gc.memory_load_percent" => (Some(0.0), Some(100.0)),
@@ -178,7 +178,7 @@ impl Measure {
         Self { unit, low, high }
     }
 
-    /// Returns the value of a constant.
+    /// Returns the value of a constant, or `None` if the number is not a constant.
     fn number(self) -> Option<f64> {
         self.low.filter(|low| self.unit == Unit::Any && self.high == Some(*low))
     }
@@ -257,7 +257,7 @@ mod tests {
     fn window_has_unit_of_its_function() {
         let of = Measure::positive(Unit::Named("ms"));
         let say = |function: &Function| {
-            let measure = Measure::of_window(*function, Some(of), Extent::Last(5));
+            let measure = Measure::for_window(*function, Some(of), Extent::Last(5));
             let end = |end: Option<f64>| end.map_or("..".to_owned(), |end| end.to_string());
             format!(
                 "{} {:?} {} {}",

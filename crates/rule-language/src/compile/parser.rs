@@ -104,7 +104,7 @@ impl<'a, 't> Parser<'a, 't> {
     /// Parses operands and the operators between them whose precedence is at least `least`.
     fn operators(&mut self, least: u8) -> Parsed {
         let mut tree = self.signs()?;
-        while let Some((operator, level)) = self.peek().and_then(|token| Operator::of(token.text))
+        while let Some((operator, level)) = self.peek().and_then(|token| Operator::from_token(token.text))
             && level >= least
         {
             self.next += 1;
@@ -428,7 +428,7 @@ fn call(name: &str, receiver: Option<Tree>, arguments: Vec<Tree>) -> Shape {
 
 const CHOICE: &str = "`:` is missing: a choice is `condition ? this : that`";
 
-/// Returns the closing bracket for an opening one.
+/// Returns the closing bracket for an opening bracket.
 fn closing(bracket: Token<'_>) -> &'static str {
     match bracket.text {
         "(" => ")",

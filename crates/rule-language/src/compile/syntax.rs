@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use gc_rules::expression::{Arithmetic, Comparison};
+use rule_engine::expression::{Arithmetic, Comparison};
 
 /// A part of an expression, and the byte at which it starts.
 #[derive(Debug, Clone, PartialEq)]
@@ -57,8 +57,8 @@ pub(super) enum Operator {
 pub(super) const LOOSEST: u8 = 1;
 
 impl Operator {
-    /// Returns the operator of a token and its precedence.
-    pub(super) fn of(word: &str) -> Option<(Self, u8)> {
+    /// Returns the operator of a token and its precedence, or `None` if the token is not an operator.
+    pub(super) fn from_token(word: &str) -> Option<(Self, u8)> {
         let comparison = Comparison::ALL.iter().find(|known| known.name() == word);
         let arithmetic = Arithmetic::ALL.iter().find(|known| known.name() == word);
         Some(match (word, comparison, arithmetic) {

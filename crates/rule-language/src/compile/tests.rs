@@ -12,7 +12,7 @@ use std::sync::LazyLock;
 use std::{fs, thread};
 
 use base::time::Moment;
-use gc_rules::field::{ProcessFacts, Scope, StreamFacts};
+use rule_engine::field::{ProcessFacts, Scope, StreamFacts};
 
 use super::*;
 
@@ -26,13 +26,13 @@ static NO_PARAMS: BTreeMap<String, Expression> = BTreeMap::new();
 static MEASURES: LazyLock<[Measure; 2]> = LazyLock::new(|| [Unit::Share, Unit::Count].map(Measure::positive));
 
 /// Names that the texts of the tests can use in addition to fields.
-struct Known {
+struct TestNames {
     macros: BTreeMap<String, Macro>,
     lists: BTreeMap<String, Vec<Box<str>>>,
     windows: BTreeMap<String, usize>,
 }
 
-impl Known {
+impl TestNames {
     fn new() -> Self {
         let macros = [
             ("full_blocking", "gc.generation == 2 && gc.blocking"),
@@ -74,7 +74,7 @@ impl Known {
 }
 
 /// Returns `ok`, the type, the used names and warnings; or the mistakes.
-fn said(known: &Known, text: &str, roots: &[Root], wanted: Wanted) -> String {
+fn said(known: &TestNames, text: &str, roots: &[Root], wanted: RequiredType) -> String {
     let mut out = String::new();
     match compile(text, &known.names(roots), wanted) {
         Ok(compiled) => {
@@ -115,7 +115,7 @@ fn said(known: &Known, text: &str, roots: &[Root], wanted: Wanted) -> String {
 fn messages_match_golden_page() {
     let path = "crates/rule-language/tests/expressions.txt";
     let page = fs::read_to_string(test_support::repository(path)).unwrap();
-    let known = Known::new();
+    let known = TestNames::new();
     let mut now = String::new();
     for (index, block) in page.split("\n\n").enumerate() {
         let texts: Vec<(&str, &str)> = block
@@ -134,12 +134,12 @@ fn messages_match_golden_page() {
             .map(|(_, line)| line.strip_prefix(' ').unwrap_or(line))
             .collect();
         let text = lines.join("\n");
-        let (roots, wanted): (&[Root], Wanted) = match *place {
-            "" => (&GC, Wanted::Bool),
-            "process" => (&PROCESS, Wanted::Bool),
-            "stop" => (&SUSPENSION, Wanted::Bool),
-            "number" => (&GC, Wanted::Number),
-            "any" => (&GC, Wanted::Any),
+        let (roots, wanted): (&[Root], RequiredType) = match *place {
+            "" => (&GC, RequiredType::Bool),
+            "process" => (&PROCESS, RequiredType::Bool),
+            "stop" => (&SUSPENSION, RequiredType::Bool),
+            "number" => (&GC, RequiredType::Number),
+            "any" => (&GC, RequiredType::Any),
             other => panic!("block {index}: unknown place {other:?}"),
         };
         for line in &lines {
@@ -162,12 +162,12 @@ fn macros_do_not_grow_without_bound() {
             let text = step(&format!("m{}", number - 1));
             macros.insert(format!("m{number}"), parse_macro(&text).unwrap());
         }
-        let known = Known::new();
+        let known = TestNames::new();
         let names = Names {
             macros: &macros,
             ..known.names(&GC)
         };
-        compile("m30", &names, Wanted::Bool).unwrap_err()
+        compile("m30", &names, RequiredType::Bool).unwrap_err()
     };
     let messages = |mistakes: &[Mistake]| mistakes.iter().map(ToString::to_string).collect::<Vec<_>>();
     let doubled = grown(|name| format!("({name} || gc.lossy) && ({name} || gc.compacting)"));
@@ -192,7 +192,7 @@ fn macros_do_not_grow_without_bound() {
 #[test]
 fn deepest_tree_is_evaluated_on_small_stack() {
     let mut macros = BTreeMap::from([("m0".to_owned(), parse_macro("settings.server").unwrap())]);
-    let (known, mut deepest) = (Known::new(), None);
+    let (known, mut deepest) = (TestNames::new(), None);
     for number in 1..=MAX_DEPTH {
         let below = number - 1;
         let text = format!("!(settings.concurrent || m{below})");
@@ -202,7 +202,7 @@ fn deepest_tree_is_evaluated_on_small_stack() {
             ..known.names(&PROCESS)
         };
         let text = format!("m{number}");
-        match compile(&text, &names, Wanted::Bool) {
+        match compile(&text, &names, RequiredType::Bool) {
             Ok(compiled) => deepest = Some((number, compiled.expression)),
             Err(_) => break,
         }
@@ -259,13 +259,13 @@ fn texts_at_the_bounds_are_read() {
         format!("{}a{}", "a||a&&a<a+!(".repeat(17), ")".repeat(17)),
         format!("{}a{}", "f(a.b[".repeat(16), "])".repeat(16)),
     ];
-    let known = Known::new();
+    let known = TestNames::new();
     let outcomes = thread::scope(|scope| {
         let work = || {
             let names = known.names(&GC);
             texts.each_ref().map(|text| {
                 assert!(text.len() <= MAX_TEXT, "{text}");
-                match compile(text, &names, Wanted::Any) {
+                match compile(text, &names, RequiredType::Any) {
                     Ok(_) => String::new(),
                     Err(mistakes) => mistakes[0].message.clone(),
                 }
@@ -279,7 +279,7 @@ fn texts_at_the_bounds_are_read() {
     }
 }
 
-/// Scenario: texts exceed each bound by one.
+/// Scenario: each text exceeds one bound: tokens, nesting or length.
 /// Guarantee: the texts are refused before they are parsed.
 #[test]
 fn texts_beyond_the_bounds_are_refused() {
@@ -310,9 +310,9 @@ fn texts_beyond_the_bounds_are_refused() {
 /// Guarantee: the macro keeps its meaning regardless of the context.
 #[test]
 fn macro_keeps_its_meaning() {
-    let known = Known::new();
+    let known = TestNames::new();
     let names = known.names(&GC);
-    let tree = |text| compile(text, &names, Wanted::Any).unwrap().expression;
+    let tree = |text| compile(text, &names, RequiredType::Any).unwrap().expression;
     assert_eq!(
         tree("gc.complete && either"),
         tree("gc.complete && (gc.blocking || gc.lossy)")

@@ -1,4 +1,4 @@
-//! The JSON schema of rule files, generated from their types.
+//! The JSON schema of rule files, generated from the Rust types.
 
 use std::sync::LazyLock;
 
@@ -11,7 +11,7 @@ use super::RuleFile;
 
 pub(crate) use super::text::FORMATS;
 
-/// The schema, generated once.
+/// The schema of a rule file, generated on first use.
 pub(crate) static SCHEMA: LazyLock<Value> = LazyLock::new(|| {
     let generator = SchemaSettings::draft2020_12().into_generator();
     let mut schema = generator.into_root_schema_for::<RuleFile>().to_value();
@@ -19,36 +19,36 @@ pub(crate) static SCHEMA: LazyLock<Value> = LazyLock::new(|| {
     schema
 });
 
-/// Returns the schema with its formats.
+/// Returns the schema, with the checks of the string formats that it names.
 pub(crate) fn schema() -> Schema<'static> {
     Schema::new(&SCHEMA, &FORMATS)
 }
 
 /// Returns the text of `rules/gcwatch-rules.schema.json`, for editors.
 pub fn text() -> String {
-    // Writing JSON to memory cannot fail. `{:#}` of a `Value` is its pretty form.
+    // Writing JSON to memory cannot fail. `{:#}` formats a `Value` as indented JSON.
     format!("{:#}\n", *SCHEMA)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use gc_rules::rule::Function;
+    use rule_engine::rule::Function;
     use strict_yaml::check::{unknown_keywords, words};
     use strict_yaml::path::KeyPath;
 
     /// Scenario: `schemars` generates the schema.
-    /// Guarantee: the check of a file supports all keywords of the schema.
+    /// Guarantee: the checker supports every keyword and every format that the schema uses.
     #[test]
     fn check_supports_all_schema_keywords() {
         assert_eq!(unknown_keywords(&SCHEMA, &FORMATS), Vec::<String>::new());
     }
 
-    /// Scenario: the functions in the schema are compared with those in the code.
-    /// Guarantee: the names are equal, and each function has a description.
+    /// Scenario: the functions in the schema are compared with [`Function::ALL`].
+    /// Guarantee: the names and their order are equal, and the schema describes each function.
     #[test]
     fn schema_describes_every_function() {
-        let path = KeyPath::of("rules").index(0).key("let").key("x").key("fn");
+        let path = KeyPath::from_dotted("rules").index(0).key("let").key("x").key("fn");
         let (rule, _) = schema().at(&path).unwrap();
         let described: Vec<&str> = words(rule)
             .into_iter()

@@ -4,10 +4,10 @@ use std::str::FromStr;
 
 use base::quote::quoted;
 use base::read_from_text;
-use gc_rules::rule::Evidence;
 use jiff::Timestamp;
 use jiff::civil::Date;
 use jiff::tz::TimeZone;
+use rule_engine::rule::Evidence;
 use strict_yaml::check::Format;
 use strict_yaml::formats::DURATION;
 
@@ -62,7 +62,7 @@ impl FromStr for Version {
         match text.strip_prefix("gcwatch/v") {
             Some("1") => Ok(Self),
             Some(other) if !other.is_empty() && other.bytes().all(|byte| byte.is_ascii_digit()) => Err(format!(
-                "this gcwatch version supports gcwatch/v1, not {}; use a newer version, or convert the file",
+                "gcwatch supports the version gcwatch/v1, not {}; use a newer version, or convert the file",
                 quoted(text)
             )),
             _ => Err(format!("{} is not a valid version; write gcwatch/v1", quoted(text))),
@@ -92,7 +92,7 @@ impl FromStr for Id {
     }
 }
 
-/// The name of a group or a family: one word of such an id.
+/// The name of a group or a family: one word of an [`Id`].
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Name(pub(crate) String);
 

@@ -1,7 +1,7 @@
 //! The keys of a window.
 
 use base::units::HumanDuration;
-use gc_rules::rule::{By, Function};
+use rule_engine::rule::{ComparisonKey, Function};
 use schemars::JsonSchema;
 use serde::Deserialize;
 
@@ -43,7 +43,7 @@ pub(crate) struct WindowKeys {
     #[schemars(range(min = 1, max = 4096))]
     pub(crate) last: Option<u32>,
     /// Restriction to samples that are comparable with the current collection. For rules `on: gc`.
-    pub(crate) by: Option<By>,
+    pub(crate) by: Option<ComparisonKey>,
     /// Minimum number of samples. With fewer samples, the value is unknown.
     #[schemars(range(max = 4096), extend("x-default" = "by function, see below"))]
     pub(crate) min_samples: Option<u32>,

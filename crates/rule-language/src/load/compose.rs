@@ -6,29 +6,29 @@ use std::sync::Arc;
 
 use base::quote::quoted;
 use base::units::HumanDuration;
-use gc_rules::expression::{Double, Expression, Node};
-use gc_rules::field::{EXPECTED, Root};
-use gc_rules::rule::{
-    By, Emit, Exception, Extent, Function, HarmUnit, On, Param, Role, Rule, Severity, Template, TemplatePart, Texts,
-    Window,
-};
-use gc_rules::value::Type;
 use jiff::Timestamp;
+use rule_engine::expression::{Double, Expression, Node};
+use rule_engine::field::{EXPECTED, Root};
+use rule_engine::rule::{
+    ComparisonKey, Emit, EvaluationTrigger, Exception, Extent, Function, HarmUnit, Param, Role, Rule, Severity,
+    Template, TemplatePart, Texts, Window,
+};
+use rule_engine::value::Type;
 use serde_json::{Map, Value};
 use strict_yaml::check::did_you_mean;
 use strict_yaml::path::KeyPath;
 use strict_yaml::yaml::{Entry, Position, Scalar};
 
 use super::draft::Draft;
-use super::file::{Words, typed};
+use super::file::{FileDefinitions, typed};
 use super::groups::Groups;
 use super::memory::Origin;
 use super::partial_rule::{LocalWindow, PartialRule};
-use super::report::{Place, Placed, Report};
+use super::report::{Place, PlacedValue, Report};
 use super::text::{condition_trap, entries, entry, items, scalar, template_trap};
 use super::window::{Windows, digest, move_rule, moved};
 use super::{Level, Problem, lint};
-use crate::compile::{Compiled, Measure, Unit, Wanted, compile};
+use crate::compile::{CompiledExpression, Measure, RequiredType, Unit, compile};
 use crate::document::schema::schema;
 use crate::document::{self, Destination, ExceptionKeys, Moment, WindowKeys, is_name};
 use crate::template;
@@ -42,7 +42,7 @@ const UNKNOWN_SHARE: f64 = 0.1;
 /// Interval between ticks, in nanoseconds.
 const TICK_NS: u64 = 1_000_000_000;
 /// Maximum number of labels of a rule, and of annotations.
-const MOST_TEXTS: usize = 20;
+const MAX_TEXTS: usize = 20;
 /// Labels that every alert has, and names of annotations that are keys of a rule.
 const TAKEN_LABELS: [&str; 7] = ["alertname", "group", "instance", "pid", "process", "rule", "severity"];
 const TAKEN_ANNOTATIONS: [&str; 5] = ["description", "remedy", "source", "summary", "title"];
@@ -56,9 +56,9 @@ const KEYS_OF_ROLES: [(&str, Role); 5] = [
 ];
 
 /// State shared by all rules while they are built.
-pub(super) struct Common<'f> {
+pub(super) struct SharedState<'f> {
     /// Macros and lists by file.
-    pub(super) words: Vec<Words>,
+    pub(super) words: Vec<FileDefinitions>,
     pub(super) groups: Groups,
     pub(super) used_groups: BTreeSet<usize>,
     /// Windows of the rules so far.
@@ -72,26 +72,26 @@ pub(super) struct Common<'f> {
 
 /// Builder of one rule from its draft.
 struct RuleBuilder<'c, 'f, 'd> {
-    common: &'c mut Common<'f>,
+    common: &'c mut SharedState<'f>,
     partial: PartialRule<'d>,
-    /// Values of the keys without layers. Their faults were reported when the file was checked.
+    /// Values of the keys without layers. Faults in these values were reported when the file was checked.
     keys: document::Rule,
     /// Roots of the fields that its conditions can use.
     roots: &'static [Root],
 }
 
-/// Returns the rule of a draft, or `None` if it is invalid, which is reported.
-pub(super) fn rule(draft: &Draft<'_>, common: &mut Common<'_>) -> Option<Rule> {
+/// Returns the rule of a draft, or `None` if the draft is invalid, which is reported.
+pub(super) fn rule(draft: &Draft<'_>, common: &mut SharedState<'_>) -> Option<Rule> {
     let errors = common.report.errors();
     let keys = keys_of(draft, &mut common.report);
     let builder = RuleBuilder {
         common,
-        partial: PartialRule::of(draft),
+        partial: PartialRule::new(draft),
         roots: match keys.on {
-            Some(On::Process) => &[Root::Process, Root::Stream],
-            Some(On::Service) => &[Root::Service, Root::Process],
-            Some(On::Watcher) => &[Root::Watcher, Root::Process],
-            Some(On::Gc) | None => &[Root::Gc, Root::Process, Root::Stream],
+            Some(EvaluationTrigger::Process) => &[Root::Process, Root::Stream],
+            Some(EvaluationTrigger::Service) => &[Root::Service, Root::Process],
+            Some(EvaluationTrigger::Watcher) => &[Root::Watcher, Root::Process],
+            Some(EvaluationTrigger::Gc) | None => &[Root::Gc, Root::Process, Root::Stream],
         },
         keys,
     };
@@ -99,8 +99,8 @@ pub(super) fn rule(draft: &Draft<'_>, common: &mut Common<'_>) -> Option<Rule> {
 }
 
 fn keys_of(draft: &Draft<'_>, report: &mut Report<'_>) -> document::Rule {
-    let value = |(key, placed): (&&str, &Placed<'_>)| {
-        let path = KeyPath::of("rules").index(0).key(key);
+    let value = |(key, placed): (&&str, &PlacedValue<'_>)| {
+        let path = KeyPath::from_dotted("rules").index(0).key(key);
         Some(((*key).to_owned(), schema().check(placed.node, &path).0?))
     };
     let values: Map<String, Value> = draft.keys.iter().filter_map(value).collect();
@@ -157,15 +157,15 @@ impl<'d> RuleBuilder<'_, '_, 'd> {
         let (draft, roots) = (self.partial.draft, self.roots);
         let params = self.params();
         self.windows();
-        let select = self.of_key("select", &[Root::Process], Wanted::Bool);
+        let select = self.compile_key("select", &[Root::Process], RequiredType::Bool);
         let select = self.expected().or(select);
         self.check_by();
-        let when = self.of_key("when", roots, Wanted::Bool);
-        let clear = self.of_key("clear", roots, Wanted::Bool);
+        let when = self.compile_key("when", roots, RequiredType::Bool);
+        let clear = self.compile_key("clear", roots, RequiredType::Bool);
         let worse = self.worse();
         self.check_role();
         let (amount, unit) = self.amount().unzip();
-        let lasting = self.of_key("lasting", roots, Wanted::Number);
+        let lasting = self.compile_key("lasting", roots, RequiredType::Number);
         let exceptions = self.exceptions();
         let summary = draft.keys.get("summary").copied();
         let summary = summary.and_then(|placed| self.template(placed, "summary"));
@@ -256,15 +256,17 @@ impl<'d> RuleBuilder<'_, '_, 'd> {
     fn check_by(&mut self) {
         match self.keys.on {
             _ if self.keys.by.is_none() => {}
-            Some(On::Service) if self.keys.expect.is_empty() => {}
-            Some(On::Service) => self.fault("by", "an expected service has no version; remove `by` or `expect`"),
+            Some(EvaluationTrigger::Service) if self.keys.expect.is_empty() => {}
+            Some(EvaluationTrigger::Service) => {
+                self.fault("by", "an expected service has no version; remove `by` or `expect`")
+            }
             _ => self.fault("by", "only rules `on: service` divide services; remove it"),
         }
     }
 
     /// Reports keys that do not apply to rules `on: gc`.
     fn check_timing(&mut self) {
-        if self.keys.on != Some(On::Gc) {
+        if self.keys.on != Some(EvaluationTrigger::Gc) {
             return;
         }
         if self.keys.hold.is_some_and(|hold| !hold.0.is_zero()) {
@@ -312,7 +314,7 @@ impl<'d> RuleBuilder<'_, '_, 'd> {
             }
         }
         move_rule(rule, &|local| places.get(local).copied().unwrap_or(usize::MAX));
-        // The place of a window is not part of its meaning.
+        // The index of a window is not part of its meaning.
         #[expect(
             clippy::cast_possible_truncation,
             reason = "a digest; half of it tells windows apart, too"
@@ -330,19 +332,25 @@ impl<'d> RuleBuilder<'_, '_, 'd> {
         ));
     }
 
-    // Expressions and templates. Their faults are reported at their positions.
+    // Expressions and templates, whose faults are reported at their positions.
 
     /// Compiles the expression of a key of the rule.
-    fn of_key(&mut self, key: &str, roots: &[Root], wanted: Wanted) -> Option<Compiled> {
+    fn compile_key(&mut self, key: &str, roots: &[Root], wanted: RequiredType) -> Option<CompiledExpression> {
         let placed = *self.partial.draft.keys.get(key)?;
         self.expression(placed, key, roots, wanted)
     }
 
-    fn expression(&mut self, placed: Placed<'_>, key: &str, roots: &[Root], wanted: Wanted) -> Option<Compiled> {
+    fn expression(
+        &mut self,
+        placed: PlacedValue<'_>,
+        key: &str,
+        roots: &[Root],
+        wanted: RequiredType,
+    ) -> Option<CompiledExpression> {
         let scalar = scalar(placed.node)?;
         let text = scalar.text.as_str();
         if text.is_empty() {
-            // Reported by the check.
+            // The check reports an empty expression.
             return None;
         }
         let what = format!("{}: {key}", self.partial.draft.id);
@@ -366,7 +374,7 @@ impl<'d> RuleBuilder<'_, '_, 'd> {
         }
     }
 
-    fn template(&mut self, placed: Placed<'_>, key: &str) -> Option<template::Filling> {
+    fn template(&mut self, placed: PlacedValue<'_>, key: &str) -> Option<template::CompiledTemplate> {
         let scalar = scalar(placed.node)?;
         let what = format!("{}: {key}", self.partial.draft.id);
         let report = &mut self.common.report;
@@ -379,9 +387,9 @@ impl<'d> RuleBuilder<'_, '_, 'd> {
         // A block scalar ends with a line break, which is not part of the string.
         let text = scalar.text.trim_end();
         let mut complete = true;
-        let is_value = |text: &str| compile(text, &names, Wanted::Any).is_ok();
+        let is_value = |text: &str| compile(text, &names, RequiredType::Any).is_ok();
         let mut compile = |text: &str| {
-            compile(text, &names, Wanted::Any).map_err(|mut mistakes| {
+            compile(text, &names, RequiredType::Any).map_err(|mut mistakes| {
                 mistakes.retain(|mistake| !words.is_reported(text, mistake));
                 complete = false;
                 mistakes
@@ -402,15 +410,15 @@ impl<'d> RuleBuilder<'_, '_, 'd> {
     /// Compiles labels or annotations. The last value of each name is used.
     fn texts(&mut self, key: &str) -> Vec<(Arc<str>, Template)> {
         let draft = self.partial.draft;
-        let mut last: BTreeMap<&str, (Position, Placed<'_>)> = BTreeMap::new();
+        let mut last: BTreeMap<&str, (Position, PlacedValue<'_>)> = BTreeMap::new();
         for layer in draft.layers(key) {
             for entry in entries(layer.node) {
                 last.insert(&entry.key, (entry.at, layer.with(&entry.value)));
             }
         }
         let mut texts = Vec::new();
-        if last.len() > MOST_TEXTS {
-            self.missing(format!("{key}: there are {}; at most {MOST_TEXTS}", last.len()));
+        if last.len() > MAX_TEXTS {
+            self.missing(format!("{key}: there are {}; at most {MAX_TEXTS}", last.len()));
             return texts;
         }
         for (name, (at, placed)) in last {
@@ -434,12 +442,12 @@ impl<'d> RuleBuilder<'_, '_, 'd> {
     }
 
     /// Returns the condition under which a rule with `expect` applies to a service. Returns `None` if the rule has no
-    /// `expect`, or if it is invalid.
-    fn expected(&mut self) -> Option<Compiled> {
+    /// `expect`, or if `expect` is invalid.
+    fn expected(&mut self) -> Option<CompiledExpression> {
         let placed = self.partial.draft.keys.get("expect");
         let placed = placed.filter(|_| !self.keys.expect.is_empty())?;
         let bad = |name: &&String| name.trim().is_empty() || name.contains(['\'', '\\']) || name.len() > 200;
-        let fault = if self.keys.on != Some(On::Service) {
+        let fault = if self.keys.on != Some(EvaluationTrigger::Service) {
             Some("only rules `on: service` expect services".to_owned())
         } else if self.has("select") {
             Some("the rule applies to the services that it names; remove `select`".to_owned())
@@ -462,7 +470,7 @@ impl<'d> RuleBuilder<'_, '_, 'd> {
             names.join(", ")
         );
         let words = self.common.words.get(placed.file)?;
-        compile(&text, &self.partial.names(words, &[Root::Process]), Wanted::Bool).ok()
+        compile(&text, &self.partial.names(words, &[Root::Process]), RequiredType::Bool).ok()
     }
 
     /// Compiles the conditions of higher severities, in ascending order.
@@ -483,7 +491,7 @@ impl<'d> RuleBuilder<'_, '_, 'd> {
                 );
                 self.common.report.error(placed.at(own.at), message);
             }
-            let condition = self.expression(placed.with(&own.value), &key, self.roots, Wanted::Bool);
+            let condition = self.expression(placed.with(&own.value), &key, self.roots, RequiredType::Bool);
             all.extend(condition.map(|condition| (severity, condition.expression)));
         }
         all
@@ -491,7 +499,7 @@ impl<'d> RuleBuilder<'_, '_, 'd> {
 
     /// Compiles the conditions under which the rule does not fire.
     fn exceptions(&mut self) -> Vec<Exception> {
-        let path = KeyPath::of("rules").index(0).key("exceptions").index(0);
+        let path = KeyPath::from_dotted("rules").index(0).key("exceptions").index(0);
         let draft = self.partial.draft;
         let mut exceptions = Vec::new();
         for layer in draft.layers("exceptions") {
@@ -507,7 +515,7 @@ impl<'d> RuleBuilder<'_, '_, 'd> {
                 let keys: ExceptionKeys = typed(item, &path).unwrap_or_default();
                 // A missing condition is reported by the check.
                 let Some(when) = entry(item, "when") else { continue };
-                let compiled = self.expression(layer.with(&when.value), &key, self.roots, Wanted::Bool);
+                let compiled = self.expression(layer.with(&when.value), &key, self.roots, RequiredType::Bool);
                 let Some(condition) = compiled else { continue };
                 if let Some(Moment(until)) = keys.until {
                     let message = format!("{}: {key}: until: it expired on {}; remove it", draft.id, day(until));
@@ -563,7 +571,7 @@ impl<'d> RuleBuilder<'_, '_, 'd> {
             Role::Cause => "explains",
             Role::Note => return None,
         };
-        let compiled = self.of_key(key, self.roots, Wanted::Number)?;
+        let compiled = self.compile_key(key, self.roots, RequiredType::Number)?;
         let unit = match compiled.measure.unit {
             Unit::Named("ns") => HarmUnit::Nanoseconds,
             Unit::Named("bytes") => HarmUnit::Bytes,
@@ -644,7 +652,7 @@ impl<'d> RuleBuilder<'_, '_, 'd> {
     }
 
     /// Reads the entries of `params_for`, in descending precedence.
-    fn special(&mut self, own: &Values<'_>) -> Vec<Special<'d>> {
+    fn special(&mut self, own: &Values<'_>) -> Vec<ProcessValues<'d>> {
         let draft = self.partial.draft;
         let mut all = Vec::new();
         for layer in draft.layers("params_for").iter().rev() {
@@ -666,8 +674,8 @@ impl<'d> RuleBuilder<'_, '_, 'd> {
                 }
                 let text = scalar(&select.value).map_or("", |scalar| &scalar.text);
                 let of = layer.with(&select.value);
-                if let Some(compiled) = self.expression(of, "params_for.select", &[Root::Process], Wanted::Bool) {
-                    all.push(Special {
+                if let Some(compiled) = self.expression(of, "params_for.select", &[Root::Process], RequiredType::Bool) {
+                    all.push(ProcessValues {
                         select: compiled.expression,
                         text,
                         values,
@@ -678,7 +686,7 @@ impl<'d> RuleBuilder<'_, '_, 'd> {
         all
     }
 
-    /// Returns the fault in the name of a parameter or a window.
+    /// Returns the fault in the name of a parameter or a window, or `None` if the name is valid.
     fn name_fault(&self, file: usize, name: &str) -> Option<String> {
         let words = self.common.words.get(file);
         let taken = words.is_some_and(|words| words.places.contains_key(name));
@@ -715,15 +723,17 @@ impl<'d> RuleBuilder<'_, '_, 'd> {
         }
     }
 
-    fn window(&mut self, placed: Placed<'_>, own: &Entry) -> Option<(Window, Measure)> {
+    fn window(&mut self, placed: PlacedValue<'_>, own: &Entry) -> Option<(Window, Measure)> {
         let errors = self.common.report.errors();
         let keys = self.keys.windows.remove(&own.key)?;
         let on = self.keys.on;
         let what = format!("let.{}", own.key);
         let roots: &[Root] = match on {
-            Some(On::Service) => &[Root::Service, Root::Process],
-            Some(On::Watcher) => &[Root::Watcher, Root::Process],
-            Some(On::Gc | On::Process) | None => &[Root::Gc, Root::Suspension, Root::Process, Root::Stream],
+            Some(EvaluationTrigger::Service) => &[Root::Service, Root::Process],
+            Some(EvaluationTrigger::Watcher) => &[Root::Watcher, Root::Process],
+            Some(EvaluationTrigger::Gc | EvaluationTrigger::Process) | None => {
+                &[Root::Gc, Root::Suspension, Root::Process, Root::Stream]
+            }
         };
         // Compile without windows because windows cannot be nested.
         let places = std::mem::take(&mut self.partial.places);
@@ -731,8 +741,8 @@ impl<'d> RuleBuilder<'_, '_, 'd> {
             let of = placed.with(&entry(&own.value, key)?.value);
             self.expression(of, &format!("{what}.{key}"), roots, wanted)
         };
-        let of = expression("of", Wanted::Number);
-        let filter = expression("where", Wanted::Bool);
+        let of = expression("of", RequiredType::Number);
+        let filter = expression("where", RequiredType::Bool);
         self.partial.places = places;
 
         // An invalid function has been reported. Nothing else can be checked.
@@ -743,12 +753,12 @@ impl<'d> RuleBuilder<'_, '_, 'd> {
             Root::Gc
         });
         let by = keys.by.unwrap_or_default();
-        if by != By::Nothing && !matches!(on, Some(On::Gc) | None) {
-            let on = on.map_or("process", On::name);
+        if by != ComparisonKey::Nothing && !matches!(on, Some(EvaluationTrigger::Gc) | None) {
+            let on = on.map_or("process", EvaluationTrigger::name);
             let message =
                 format!("a rule `on: {on}` has no current collection to compare with; remove `by`, or use `on: gc`");
             faults.push(("by", message));
-        } else if by != By::Nothing && sampled != Root::Gc {
+        } else if by != ComparisonKey::Nothing && sampled != Root::Gc {
             let message = "`by` distinguishes collections, which are not sampled here; remove it";
             faults.push(("by", message.to_owned()));
         }
@@ -775,7 +785,7 @@ impl<'d> RuleBuilder<'_, '_, 'd> {
             return None;
         }
         let extent = extent?;
-        let measure = Measure::of_window(function, of.as_ref().map(|compiled| compiled.measure), extent);
+        let measure = Measure::for_window(function, of.as_ref().map(|compiled| compiled.measure), extent);
         let window = Window {
             function,
             of: of.map(|compiled| compiled.expression),
@@ -824,13 +834,13 @@ fn day(until_unix_ns: u64) -> String {
 type Values<'d> = BTreeMap<&'d str, (Place, &'d Scalar)>;
 
 /// Values for some processes.
-struct Special<'d> {
+struct ProcessValues<'d> {
     select: Expression,
     text: &'d str,
     values: Values<'d>,
 }
 
-fn values<'d>(placed: Placed<'d>) -> impl Iterator<Item = (&'d str, (Place, &'d Scalar))> {
+fn values<'d>(placed: PlacedValue<'d>) -> impl Iterator<Item = (&'d str, (Place, &'d Scalar))> {
     entries(placed.node).iter().filter_map(move |entry| {
         let value = (placed.at(entry.at), scalar(&entry.value)?);
         Some((entry.key.as_str(), value))
@@ -857,7 +867,7 @@ fn constant(scalar: &Scalar) -> (Type, Node) {
     (Type::Text, Node::Text(text.into()))
 }
 
-/// Like [`constant`], but converts an integer to a double if the parameter has that type.
+/// Like [`constant`], but converts an integer to a double if the parameter is a double.
 fn value(scalar: &Scalar, kind: Type) -> Node {
     match constant(scalar).1 {
         Node::Int(number) if kind == Type::Double => Node::Double(Double(number as f64)),
@@ -865,7 +875,7 @@ fn value(scalar: &Scalar, kind: Type) -> Node {
     }
 }
 
-/// Returns the default of `min_samples`, at most `last`.
+/// Returns the default of `min_samples`: at most `last`, but at least the minimum of the function.
 fn usual_samples(function: Function, last: Option<u32>) -> u32 {
     let traits = function.traits();
     let most = last.unwrap_or(u32::MAX).max(traits.least_samples);
@@ -876,7 +886,7 @@ fn usual_samples(function: Function, last: Option<u32>) -> u32 {
 fn faults_of_keys(
     function: Function,
     keys: &WindowKeys,
-    of: Option<&Compiled>,
+    of: Option<&CompiledExpression>,
     own: &Entry,
 ) -> Vec<(&'static str, String)> {
     let (name, traits) = (function.name(), function.traits());
@@ -933,8 +943,12 @@ fn faults_of_keys(
 
 /// Returns the time of sampling of a window, which depends on its fields. Windows of services and of gcwatch are
 /// sampled at each tick.
-fn sampled(on: Option<On>, of: Option<&Compiled>, filter: Option<&Compiled>) -> Result<Root, String> {
-    if matches!(on, Some(On::Service | On::Watcher)) {
+fn sampled(
+    on: Option<EvaluationTrigger>,
+    of: Option<&CompiledExpression>,
+    filter: Option<&CompiledExpression>,
+) -> Result<Root, String> {
+    if matches!(on, Some(EvaluationTrigger::Service | EvaluationTrigger::Watcher)) {
         return Ok(Root::Process);
     }
     let mut fields = of.into_iter().chain(filter).flat_map(|compiled| &compiled.fields);
@@ -947,7 +961,8 @@ fn sampled(on: Option<On>, of: Option<&Compiled>, filter: Option<&Compiled>) -> 
     }
 }
 
-/// Checks that the ids in causes are symptoms with the same unit. `complete`: no file was refused.
+/// Checks that the ids in causes refer to symptoms, and that a cause has the subject and the unit of the symptoms that
+/// it explains. `complete` is whether no file was refused.
 pub(super) fn check_causes(drafts: &[Draft<'_>], rules: &[Arc<Rule>], complete: bool, report: &mut Report<'_>) {
     let symptoms = || rules.iter().filter(|rule| rule.role == Some(Role::Symptom));
     for rule in rules.iter().filter(|rule| rule.role == Some(Role::Cause)) {

@@ -7,7 +7,7 @@ use base::quote::quoted;
 use strict_yaml::check::did_you_mean;
 use strict_yaml::yaml::{Node, Position};
 
-use super::report::{Place, Placed, Report};
+use super::report::{Place, PlacedValue, Report};
 use super::text::{entries, entries_of, entry, items_of, scalar};
 use crate::document::Id;
 
@@ -21,14 +21,14 @@ pub(super) struct Draft<'a> {
     /// Start of the rule.
     pub(super) begin: Place,
     /// The value of each key.
-    pub(super) keys: BTreeMap<&'a str, Placed<'a>>,
+    pub(super) keys: BTreeMap<&'a str, PlacedValue<'a>>,
     /// Values of keys with layers, in ascending precedence.
-    layers: BTreeMap<&'a str, Vec<Placed<'a>>>,
+    layers: BTreeMap<&'a str, Vec<PlacedValue<'a>>>,
 }
 
 impl<'a> Draft<'a> {
     /// Replaces the value of a key.
-    fn replace(&mut self, key: &'a str, placed: Placed<'a>) {
+    fn replace(&mut self, key: &'a str, placed: PlacedValue<'a>) {
         if LAYERED.contains(&key) {
             self.layers.insert(key, vec![placed]);
         } else {
@@ -37,12 +37,12 @@ impl<'a> Draft<'a> {
     }
 
     /// Adds a value above the previous values.
-    fn add(&mut self, key: &'a str, placed: Placed<'a>) {
+    fn add(&mut self, key: &'a str, placed: PlacedValue<'a>) {
         self.layers.entry(key).or_default().push(placed);
     }
 
     /// Returns the values of a key with layers.
-    pub(super) fn layers(&self, key: &str) -> &[Placed<'a>] {
+    pub(super) fn layers(&self, key: &str) -> &[PlacedValue<'a>] {
         self.layers.get(key).map(Vec::as_slice).unwrap_or_default()
     }
 
@@ -52,16 +52,16 @@ impl<'a> Draft<'a> {
     }
 }
 
-/// Reads the rules of all files in order, and applies the overrides. `complete`: no file was refused, so overrides
-/// without a match can be reported.
-pub(super) fn drafts<'a>(roots: &[Placed<'a>], complete: bool, report: &mut Report<'_>) -> Vec<Draft<'a>> {
+/// Reads the rules of all files in order, and applies the overrides. `complete` is whether no file was refused, so that
+/// overrides without a match can be reported.
+pub(super) fn drafts<'a>(roots: &[PlacedValue<'a>], complete: bool, report: &mut Report<'_>) -> Vec<Draft<'a>> {
     let mut drafts: Vec<Draft<'a>> = Vec::new();
     // The first position of each id.
     let mut first: HashMap<String, (usize, Position)> = HashMap::new();
     for root in roots {
         let defaults = entry(root.node, "defaults").map(|defaults| &defaults.value);
         for node in items_of(root.node, "rules") {
-            let Some(draft) = draft(Placed { node, ..*root }, defaults) else {
+            let Some(draft) = draft(PlacedValue { node, ..*root }, defaults) else {
                 continue;
             };
             let id_at = entry(node, "id").map_or(node.at, |id| id.value.at);
@@ -82,13 +82,13 @@ pub(super) fn drafts<'a>(roots: &[Placed<'a>], complete: bool, report: &mut Repo
             drafts.push(draft);
         }
         for node in items_of(root.node, "overrides") {
-            change(Placed { node, ..*root }, &mut drafts, complete, report);
+            change(PlacedValue { node, ..*root }, &mut drafts, complete, report);
         }
     }
     drafts
 }
 
-fn draft<'a>(rule: Placed<'a>, defaults: Option<&'a Node>) -> Option<Draft<'a>> {
+fn draft<'a>(rule: PlacedValue<'a>, defaults: Option<&'a Node>) -> Option<Draft<'a>> {
     // A missing or invalid id is reported by the check.
     let id: Id = scalar(&entry(rule.node, "id")?.value)?.text.parse().ok()?;
     let mut draft = Draft {
@@ -101,16 +101,16 @@ fn draft<'a>(rule: Placed<'a>, defaults: Option<&'a Node>) -> Option<Draft<'a>> 
         for entry in entries(keys).iter().filter(|entry| !entry.value.is_null()) {
             let node = &entry.value;
             if LAYERED.contains(&entry.key.as_str()) {
-                draft.add(&entry.key, Placed { node, ..rule });
+                draft.add(&entry.key, PlacedValue { node, ..rule });
             } else {
-                draft.replace(&entry.key, Placed { node, ..rule });
+                draft.replace(&entry.key, PlacedValue { node, ..rule });
             }
         }
     }
     Some(draft)
 }
 
-fn change<'a>(placed: Placed<'a>, drafts: &mut [Draft<'a>], complete: bool, report: &mut Report<'_>) {
+fn change<'a>(placed: PlacedValue<'a>, drafts: &mut [Draft<'a>], complete: bool, report: &mut Report<'_>) {
     let (file, node) = (placed.file, placed.node);
     let Some(id) = entry(node, "id") else { return };
     let Some(text) = scalar(&id.value).map(|scalar| scalar.text.as_str()) else {
@@ -127,20 +127,20 @@ fn change<'a>(placed: Placed<'a>, drafts: &mut [Draft<'a>], complete: bool, repo
             // The check refuses an `id`.
             if entry.key != "id" && !entry.value.is_null() {
                 let node = &entry.value;
-                draft.replace(&entry.key, Placed { file, node });
+                draft.replace(&entry.key, PlacedValue { file, node });
             }
         }
         for entry in entries_of(node, "add") {
             if LAYERED.contains(&entry.key.as_str()) && !entry.value.is_null() {
                 let node = &entry.value;
-                draft.add(&entry.key, Placed { file, node });
+                draft.add(&entry.key, PlacedValue { file, node });
             }
         }
     }
     if !matched && complete {
         let hint = did_you_mean(text, drafts.iter().map(|draft| draft.id.as_str()));
         let message = format!(
-            "overrides: {} matches no rule of this file and earlier ones{}",
+            "overrides: {} matches no rule of this file or of previous files{}",
             quoted(text),
             hint.map(|hint| format!("; {hint}")).unwrap_or_default()
         );

@@ -3,14 +3,14 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use base::quote::quoted;
-use gc_rules::field::{self, Field};
+use rule_engine::field::{self, Field};
 use serde::de::DeserializeOwned;
 use strict_yaml::check::did_you_mean;
 use strict_yaml::path::{KeyPath, PathStep};
 use strict_yaml::yaml::{Bounds, Kind, Node, Position, parse};
 
 use super::Level;
-use super::report::{Place, Placed, Report};
+use super::report::{Place, PlacedValue, Report};
 use super::text::{condition_trap, entries_of, entry, items, items_of, scalar};
 use crate::compile::{Macro, Mistake, parse_macro};
 use crate::document::schema::schema;
@@ -26,7 +26,7 @@ const BOUNDS: Bounds = Bounds {
 
 /// Macros and lists of one file.
 #[derive(Debug, Default)]
-pub(super) struct Words {
+pub(super) struct FileDefinitions {
     pub(super) macros: BTreeMap<String, Macro>,
     pub(super) lists: BTreeMap<String, Vec<Box<str>>>,
     /// Positions of the macros and lists.
@@ -37,7 +37,7 @@ pub(super) struct Words {
     pub(super) used: BTreeSet<String>,
 }
 
-/// Parses a file. Returns `None` if it is empty or invalid.
+/// Parses a file. Returns `None` if the file is empty or invalid, which is reported.
 pub(super) fn tree(file: usize, text: &str, report: &mut Report<'_>) -> Option<Node> {
     match parse(text, BOUNDS) {
         Ok(Some(root)) => Some(root),
@@ -56,8 +56,8 @@ pub(super) fn tree(file: usize, text: &str, report: &mut Report<'_>) -> Option<N
     }
 }
 
-/// Returns whether this gcwatch version supports the version and the required fields of the file.
-pub(super) fn is_readable(root: Placed<'_>, report: &mut Report<'_>) -> bool {
+/// Returns whether this version of gcwatch supports the version and the required fields of the file.
+pub(super) fn is_readable(root: PlacedValue<'_>, report: &mut Report<'_>) -> bool {
     if let Some(entry) = entry(root.node, "apiVersion")
         && let Some(scalar) = scalar(&entry.value)
         && let Err(message) = scalar.text.parse::<Version>()
@@ -74,11 +74,11 @@ pub(super) fn is_readable(root: Placed<'_>, report: &mut Report<'_>) -> bool {
         let Some(name) = scalar(node).map(|scalar| scalar.text.as_str()) else {
             continue;
         };
-        if Field::of(name).is_none() {
+        if Field::find(name).is_none() {
             let hint = did_you_mean(name, field::ALL.iter().map(|field| field.name));
             let hint = hint.unwrap_or_else(|| "use a newer version".to_owned());
             let message = format!(
-                "requires.fields: this gcwatch version does not have the required field {}; {hint}",
+                "requires.fields: this version does not have the required field {}; {hint}",
                 quoted(name)
             );
             report.error(root.at(node.at), message);
@@ -89,7 +89,7 @@ pub(super) fn is_readable(root: Placed<'_>, report: &mut Report<'_>) -> bool {
 }
 
 /// Checks the file against the schema.
-pub(super) fn check(root: Placed<'_>, report: &mut Report<'_>) {
+pub(super) fn check(root: PlacedValue<'_>, report: &mut Report<'_>) {
     let (_, findings) = schema().check(root.node, &KeyPath::default());
     for finding in findings {
         let what = subject(&finding.path, root.node);
@@ -133,21 +133,21 @@ fn short(id: &str) -> &str {
     line.get(..end).unwrap_or_default()
 }
 
-/// Returns the value in the type of the schema at `path`, or `None` if it is invalid, which [`check`] reports.
+/// Returns the value in the type of the schema at `path`, or `None` if the value is invalid, which [`check`] reports.
 pub(super) fn typed<T: DeserializeOwned>(node: &Node, path: &KeyPath) -> Option<T> {
     let (value, _) = schema().check(node, path);
     serde_json::from_value(value?).ok()
 }
 
-pub(super) fn words(root: Placed<'_>, report: &mut Report<'_>) -> Words {
-    let mut words = Words::default();
+pub(super) fn words(root: PlacedValue<'_>, report: &mut Report<'_>) -> FileDefinitions {
+    let mut words = FileDefinitions::default();
     for list in entries_of(root.node, "lists") {
         if let Err(message) = is_name(&list.key) {
             report.error(root.at(list.at), format!("lists: {message}"));
             continue;
         }
         words.places.insert(list.key.clone(), list.at);
-        match typed::<TextList>(&list.value, &KeyPath::of("lists").key(&list.key)) {
+        match typed::<TextList>(&list.value, &KeyPath::from_dotted("lists").key(&list.key)) {
             Some(TextList(texts)) => {
                 let texts = texts.into_iter().map(String::into_boxed_str).collect();
                 words.lists.insert(list.key.clone(), texts);
@@ -177,8 +177,8 @@ pub(super) fn words(root: Placed<'_>, report: &mut Report<'_>) -> Words {
     words
 }
 
-/// Reads a macro. Returns `None` if it is invalid, which is reported here or by the check.
-fn read_macro(placed: Placed<'_>, what: &str, report: &mut Report<'_>) -> Option<Macro> {
+/// Reads a macro. Returns `None` if the macro is invalid, which is reported here or by the check.
+fn read_macro(placed: PlacedValue<'_>, what: &str, report: &mut Report<'_>) -> Option<Macro> {
     let scalar = scalar(placed.node)?;
     if let Some(trap) = condition_trap(report.lines(placed), placed, scalar) {
         report.error(placed.place(), format!("{what}: {trap}"));
@@ -189,7 +189,7 @@ fn read_macro(placed: Placed<'_>, what: &str, report: &mut Report<'_>) -> Option
         .ok()
 }
 
-impl Words {
+impl FileDefinitions {
     /// Returns whether the mistake is an unknown name whose definition is invalid, which has been reported.
     pub(super) fn is_reported(&self, text: &str, mistake: &Mistake) -> bool {
         if self.broken.is_empty() {

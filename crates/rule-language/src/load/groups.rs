@@ -3,10 +3,10 @@
 use std::collections::BTreeMap;
 
 use base::quote::quoted;
-use gc_rules::rule::Group;
+use rule_engine::rule::Group;
 use strict_yaml::check::did_you_mean;
 
-use super::report::{Place, Placed, Report};
+use super::report::{Place, PlacedValue, Report};
 use super::text::{entries_of, items, scalar};
 use crate::document::Name;
 
@@ -25,7 +25,7 @@ impl Groups {
         format!("there is no group {}; {hint}", quoted(name))
     }
 
-    /// Returns the place of a group in `follows`.
+    /// Returns the place of a group that is named in `follows`, or `None` if there is no such group, which is reported.
     fn followed(&self, name: &str, place: Place, report: &mut Report<'_>) -> Option<usize> {
         let found = self.places.get(name).copied();
         if found.is_none() {
@@ -36,7 +36,7 @@ impl Groups {
 }
 
 /// Reads the groups of all files.
-pub(super) fn groups(roots: &[Placed<'_>], report: &mut Report<'_>) -> Groups {
+pub(super) fn groups(roots: &[PlacedValue<'_>], report: &mut Report<'_>) -> Groups {
     let mut groups = Groups::default();
     for root in roots {
         for entry in entries_of(root.node, "groups") {
@@ -80,7 +80,7 @@ pub(super) fn groups(roots: &[Placed<'_>], report: &mut Report<'_>) -> Groups {
 }
 
 /// Reads the `follows` section of a file.
-fn follows(root: Placed<'_>, groups: &mut Groups, report: &mut Report<'_>) {
+fn follows(root: PlacedValue<'_>, groups: &mut Groups, report: &mut Report<'_>) {
     for entry in entries_of(root.node, "follows") {
         let follower = groups.followed(&entry.key, root.at(entry.at), report);
         for item in items(&entry.value) {

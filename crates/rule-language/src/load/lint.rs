@@ -4,19 +4,19 @@ use std::cell::RefCell;
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use gc_rules::expression::{Expression, Node};
-use gc_rules::field::{Field, Root};
-use gc_rules::rule::{On, Rule, Severity};
-use gc_rules::value::Type;
+use rule_engine::expression::{Expression, Node};
+use rule_engine::field::{Field, Root};
+use rule_engine::rule::{EvaluationTrigger, Rule, Severity};
+use rule_engine::value::Type;
 use strict_yaml::check::did_you_mean;
 
 use super::draft::Draft;
-use super::file::Words;
+use super::file::FileDefinitions;
 use super::groups::Groups;
 use super::partial_rule::PartialRule;
-use super::report::{Place, Placed, Report};
+use super::report::{Place, PlacedValue, Report};
 use super::text::scalar;
-use crate::compile::{Compiled, attribute_of_label, certain};
+use crate::compile::{CompiledExpression, attribute_of_label, certain};
 
 /// Interval between ticks, in nanoseconds.
 const TICK_NS: u64 = 1_000_000_000;
@@ -28,7 +28,7 @@ const FEW_VALUES: [&str; 4] = [
     "process.runtime_minor",
 ];
 
-/// Checks a valid rule. It is an error if `select` and `when` exclude each other.
+/// Checks a valid rule. A `select` and a `when` that exclude each other are an error.
 pub(super) fn rule(rule: &Rule, in_when: &[&'static Field], partial: &PartialRule<'_>, report: &mut Report<'_>) {
     let draft = partial.draft;
     let key = |key: &str| draft.place(key);
@@ -104,7 +104,7 @@ pub(super) fn rule(rule: &Rule, in_when: &[&'static Field], partial: &PartialRul
         let either = Node::Or([rule.when.node.clone(), clear.node.clone()].into());
         certain(&either, measures) != Some(true)
     });
-    if rule.on == On::Process && rule.keep_firing_ns == 0 && !hysteresis && can_change(&rule.when) {
+    if rule.on == EvaluationTrigger::Process && rule.keep_firing_ns == 0 && !hysteresis && can_change(&rule.when) {
         let message = "keep_firing_for: with 0s the alert can start and end each second; set a time, or a `clear` with \
             another threshold than `when`";
         warn(key("keep_firing_for"), message);
@@ -114,7 +114,7 @@ pub(super) fn rule(rule: &Rule, in_when: &[&'static Field], partial: &PartialRul
             .windows
             .iter()
             .any(|local| local.used && local.window.as_ref().is_some_and(|window| window.sampled == Root::Gc));
-    if rule.on == On::Gc && !sees_collections {
+    if rule.on == EvaluationTrigger::Gc && !sees_collections {
         warn(
             key("on"),
             "on: `when` uses no field of a collection; `on: process` also evaluates it between collections",
@@ -131,9 +131,14 @@ fn can_change(when: &Expression) -> bool {
     })
 }
 
-/// Reports `service.firing[...]` with ids of rules that do not exist or that are not about processes. These are errors.
+/// Reports `service.firing[...]` with ids of rules that do not exist or that are not about processes. Such ids are
+/// errors.
 pub(super) fn unknown_rules(drafts: &[Draft<'_>], rules: &[Arc<Rule>], report: &mut Report<'_>) {
-    let about_processes = || rules.iter().filter(|rule| rule.on.subject() == On::Process);
+    let about_processes = || {
+        rules
+            .iter()
+            .filter(|rule| rule.on.subject() == EvaluationTrigger::Process)
+    };
     for (draft, rule) in drafts.iter().zip(rules) {
         let named = RefCell::new(BTreeSet::new());
         let conditions = std::iter::once(&rule.when).chain(&rule.clear);
@@ -171,7 +176,7 @@ pub(super) fn label_name(place: Place, id: &str, name: &str, report: &mut Report
     }
 }
 
-pub(super) fn label(placed: Placed<'_>, what: &str, values: &[Compiled], report: &mut Report<'_>) {
+pub(super) fn label(placed: PlacedValue<'_>, what: &str, values: &[CompiledExpression], report: &mut Report<'_>) {
     let many = |field: &&&'static Field| {
         field.kind == Type::Double || (field.kind == Type::Int && !FEW_VALUES.contains(&field.name))
     };
@@ -187,7 +192,7 @@ pub(super) fn label(placed: Placed<'_>, what: &str, values: &[Compiled], report:
 }
 
 /// Warns about unused macros and lists.
-pub(super) fn unused_words(words: &[Words], report: &mut Report<'_>) {
+pub(super) fn unused_words(words: &[FileDefinitions], report: &mut Report<'_>) {
     for (file, words) in words.iter().enumerate() {
         for (name, at) in &words.places {
             if words.used.contains(name) || words.broken.contains(name) {

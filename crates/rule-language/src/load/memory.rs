@@ -1,15 +1,15 @@
 //! Limits the memory that the windows of all rules can take in one process.
 
-use gc_rules::engine::Engine;
-use gc_rules::rule_set::RuleSet;
+use rule_engine::engine::Engine;
+use rule_engine::rule_set::RuleSet;
 
 use super::report::{Place, Report};
 
 /// Maximum memory of the windows of all rules in one process if all of them are full, in bytes. A process costs the
 /// daemon at most 16 MB; the shipped rules take a fiftieth of this limit.
-pub const MOST_WINDOW_BYTES: usize = 4_000_000;
+pub const MAX_WINDOW_BYTES: usize = 4_000_000;
 
-/// The first rule with a window, and its position.
+/// The first rule that has a window, and the position of the window.
 #[derive(Debug)]
 pub(super) struct Origin {
     pub(super) rule: Box<str>,
@@ -21,7 +21,7 @@ pub(super) struct Origin {
 /// of the set.
 pub(super) fn check(rules: &RuleSet, origins: &[Origin], report: &mut Report<'_>) {
     let total: usize = Engine::most_window_memory(rules).map(|(_, bytes)| bytes).sum();
-    if total <= MOST_WINDOW_BYTES {
+    if total <= MAX_WINDOW_BYTES {
         return;
     }
     let mut windows: Vec<(usize, usize)> = Engine::most_window_memory(rules).collect();
@@ -29,7 +29,7 @@ pub(super) fn check(rules: &RuleSet, origins: &[Origin], report: &mut Report<'_>
     let mut sum = 0;
     let over = windows.iter().find(|(_, bytes)| {
         sum += bytes;
-        sum > MOST_WINDOW_BYTES
+        sum > MAX_WINDOW_BYTES
     });
     let Some((place, bytes)) = over else { return };
     let Some(origin) = origins.get(*place) else { return };
@@ -40,7 +40,7 @@ pub(super) fn check(rules: &RuleSet, origins: &[Origin], report: &mut Report<'_>
         origin.rule,
         origin.name,
         megabytes(total),
-        megabytes(MOST_WINDOW_BYTES),
+        megabytes(MAX_WINDOW_BYTES),
         *bytes as f64 / 1e3,
     );
     report.error(origin.place, message);
@@ -71,8 +71,8 @@ mod tests {
 
     /// Scenario: 400 rules have 16 windows of 4,096 samples each; then the same rules are disabled; then the windows
     /// fit.
-    /// Guarantee: the sum is refused at the first window that exceeds it, with the sum and the limit; windows that are
-    /// never fed do not count.
+    /// Guarantee: the rules are refused at the first window that exceeds the limit, with the sum and the limit; windows
+    /// that are never fed do not count.
     #[test]
     fn sum_of_all_windows_is_limited() {
         let mut problems = load(&[rules(400, 16, true)]).unwrap_err();
@@ -89,9 +89,9 @@ mod tests {
         assert!(load(&[rules(3, 16, true)]).is_ok());
     }
 
-    /// Scenario: a rule has a window of one sample.
-    /// Guarantee: rules with more windows than 16-bit numbers can identify are refused, because an engine
-    /// uses 16-bit numbers.
+    /// Scenario: a rule has a window of one sample, for each of several functions.
+    /// Guarantee: 2^16 such windows exceed the memory limit, so the 16-bit numbers of an engine suffice for all loaded
+    /// rules.
     #[test]
     fn each_series_has_16_bit_number() {
         for function in ["newest", "sum", "min", "median"] {
@@ -102,17 +102,17 @@ mod tests {
             let rules = load(&[SourceFile::new("one.yaml", text)]).unwrap().rules;
             let (_, bytes) = Engine::most_window_memory(&rules).next().unwrap();
 
-            assert!(bytes << 16 >= MOST_WINDOW_BYTES, "{function}: {bytes}");
+            assert!(bytes << 16 >= MAX_WINDOW_BYTES, "{function}: {bytes}");
         }
     }
 
     /// Scenario: the shipped rules are loaded.
-    /// Guarantee: most of the memory is left for other rules.
+    /// Guarantee: at least three quarters of the memory are left for other rules.
     #[test]
     fn shipped_rules_leave_room() {
         let rules = load(&shipped()).unwrap().rules;
         let total: usize = Engine::most_window_memory(&rules).map(|(_, bytes)| bytes).sum();
 
-        assert!(total * 4 < MOST_WINDOW_BYTES, "{total}");
+        assert!(total * 4 < MAX_WINDOW_BYTES, "{total}");
     }
 }

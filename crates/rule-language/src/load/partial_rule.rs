@@ -2,14 +2,14 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use gc_rules::expression::Expression;
-use gc_rules::field::Root;
-use gc_rules::rule::Window;
+use rule_engine::expression::Expression;
+use rule_engine::field::Root;
+use rule_engine::rule::Window;
 
 use super::draft::Draft;
-use super::file::Words;
+use super::file::FileDefinitions;
 use super::report::Place;
-use crate::compile::{Compiled, Measure, Names};
+use crate::compile::{CompiledExpression, Measure, Names};
 
 /// Names in the rule that is being built, and the names that it uses.
 pub(super) struct PartialRule<'d> {
@@ -21,12 +21,12 @@ pub(super) struct PartialRule<'d> {
     pub(super) measures: Vec<Measure>,
     pub(super) params: BTreeMap<String, Expression>,
     pub(super) params_at: BTreeMap<String, Place>,
-    /// Macros, lists and parameters that its expressions use.
+    /// Macros, lists and parameters that the expressions of the rule use.
     pub(super) named: BTreeSet<String>,
 }
 
 impl<'d> PartialRule<'d> {
-    pub(super) fn of(draft: &'d Draft<'d>) -> Self {
+    pub(super) fn new(draft: &'d Draft<'d>) -> Self {
         Self {
             draft,
             places: BTreeMap::new(),
@@ -39,7 +39,7 @@ impl<'d> PartialRule<'d> {
     }
 
     /// Returns the names that an expression can use, with the macros and lists of its file.
-    pub(super) fn names<'n>(&'n self, words: &'n Words, roots: &'n [Root]) -> Names<'n> {
+    pub(super) fn names<'n>(&'n self, words: &'n FileDefinitions, roots: &'n [Root]) -> Names<'n> {
         Names {
             macros: &words.macros,
             lists: &words.lists,
@@ -51,7 +51,7 @@ impl<'d> PartialRule<'d> {
     }
 
     /// Marks the names in a compiled expression as used.
-    pub(super) fn uses(&mut self, compiled: &Compiled, words: &mut Words) {
+    pub(super) fn uses(&mut self, compiled: &CompiledExpression, words: &mut FileDefinitions) {
         for place in &compiled.windows {
             if let Some(local) = self.windows.get_mut(*place) {
                 local.used = true;
@@ -66,7 +66,7 @@ impl<'d> PartialRule<'d> {
 pub(super) struct LocalWindow<'d> {
     pub(super) name: &'d str,
     pub(super) place: Place,
-    /// `None` if it is invalid.
+    /// The window; `None` if it is invalid.
     pub(super) window: Option<Window>,
     pub(super) used: bool,
 }

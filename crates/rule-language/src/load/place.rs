@@ -7,7 +7,7 @@ pub(super) struct Lines<'a>(Vec<&'a str>);
 
 impl<'a> Lines<'a> {
     pub(super) fn new(text: &'a str) -> Self {
-        // The parser does the same.
+        // The parser ignores a byte order mark, too.
         Self(text.strip_prefix('\u{feff}').unwrap_or(text).lines().collect())
     }
 
@@ -15,7 +15,7 @@ impl<'a> Lines<'a> {
     /// that starts at `at`.
     ///
     /// In all styles of scalars, the characters are in the file in the same order, apart from white space and escaped
-    /// quotes, so they are counted. If that fails, the position of the value is returned.
+    /// quotes, so the characters are counted. If the characters do not match, the position of the value is returned.
     pub(super) fn inside(&self, at: Position, text: &str, line: usize, column: usize) -> Position {
         let before = before(text, line, column);
         let skip = before.chars().filter(|c| !c.is_whitespace()).count();
@@ -28,7 +28,7 @@ impl<'a> Lines<'a> {
     }
 
     /// Matches `wanted` starting at `at`, and returns the position of its character `skip`, or the position after its
-    /// last character.
+    /// last character. Returns `None` if the characters do not match.
     fn find(
         &self,
         at: Position,

@@ -18,12 +18,12 @@ pub(super) struct Place {
 
 /// A value and its file.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Placed<'a> {
+pub(super) struct PlacedValue<'a> {
     pub(super) file: usize,
     pub(super) node: &'a Node,
 }
 
-impl Placed<'_> {
+impl PlacedValue<'_> {
     /// Returns the position at which the value starts.
     pub(super) fn place(self) -> Place {
         self.at(self.node.at)
@@ -35,8 +35,8 @@ impl Placed<'_> {
     }
 
     /// Returns a value in the same file.
-    pub(super) fn with(self, node: &Node) -> Placed<'_> {
-        Placed { file: self.file, node }
+    pub(super) fn with(self, node: &Node) -> PlacedValue<'_> {
+        PlacedValue { file: self.file, node }
     }
 }
 
@@ -81,7 +81,14 @@ impl<'a> Report<'a> {
     }
 
     /// Reports mistakes inside a value, at their positions in the file.
-    pub(super) fn mistakes(&mut self, placed: Placed<'_>, text: &str, what: &str, mistakes: &[Mistake], level: Level) {
+    pub(super) fn mistakes(
+        &mut self,
+        placed: PlacedValue<'_>,
+        text: &str,
+        what: &str,
+        mistakes: &[Mistake],
+        level: Level,
+    ) {
         for mistake in mistakes {
             let lines = self.lines(placed);
             let inside = lines.map(|lines| lines.inside(placed.node.at, text, mistake.line, mistake.column));
@@ -95,7 +102,7 @@ impl<'a> Report<'a> {
     }
 
     /// Returns the lines of a value's file.
-    pub(super) fn lines(&self, placed: Placed<'_>) -> Option<&Lines<'a>> {
+    pub(super) fn lines(&self, placed: PlacedValue<'_>) -> Option<&Lines<'a>> {
         self.lines.get(placed.file)
     }
 
@@ -108,8 +115,8 @@ impl<'a> Report<'a> {
         self.errors
     }
 
-    /// Returns all problems without duplicates, sorted by file and position. An override of several rules is reported
-    /// once.
+    /// Returns all problems without duplicates, sorted by file and position. A problem in an override of several rules
+    /// is reported once.
     pub(super) fn finish(self) -> Vec<Problem> {
         let mut problems = self.problems;
         problems.sort_by_key(|(file, problem)| (*file, problem.line, problem.column));

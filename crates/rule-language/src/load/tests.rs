@@ -11,7 +11,7 @@ use super::{Level, SourceFile, load, shipped};
 const NOW: u64 = 1_793_491_200_000_000_000;
 
 /// Valid values of keys that a case does not set.
-const RIGHT: [(&str, &str); 5] = [
+const VALID_VALUES: [(&str, &str); 5] = [
     ("title", "A title"),
     ("severity", "info"),
     ("summary", "What happened"),
@@ -19,13 +19,13 @@ const RIGHT: [(&str, &str); 5] = [
     ("remedy", "What to do."),
 ];
 
-/// Returns a file with one rule with these keys. They start in the fourth line, indented by four.
+/// Returns a file with one rule with these keys. The keys start in the fourth line, indented by four spaces.
 fn file(keys: &str) -> SourceFile {
     let mut text = "apiVersion: gcwatch/v1\nrules:\n  - id: a\n".to_owned();
     for line in keys.lines() {
         writeln!(text, "    {line}").unwrap();
     }
-    for (key, value) in RIGHT {
+    for (key, value) in VALID_VALUES {
         if !keys.lines().any(|line| line.starts_with(&format!("{key}:"))) {
             writeln!(text, "    {key}: {value}").unwrap();
         }
@@ -57,7 +57,7 @@ fn reported(keys: &str) -> String {
 
 /// Scenario: each rule has one typical mistake: a wrong unit, a threshold that is never reached, an alert that ends as
 /// soon as it starts, a value in the wrong braces, a misspelled name.
-/// Guarantee: each mistake is reported at its position with its remedy, in the committed words.
+/// Guarantee: each mistake is reported at its position with its remedy, as in the committed file.
 #[test]
 fn each_mistake_is_reported() {
     let name = "tests/rules/mistakes.txt";
@@ -81,7 +81,7 @@ fn each_mistake_is_reported() {
     test_support::golden::compare(name, &format!("{}\n", page.trim_end()));
 }
 
-/// Scenario: rules are similar to each of these mistakes, but correct.
+/// Scenario: rules resemble typical mistakes, but are correct.
 /// Guarantee: no problem is reported.
 #[test]
 fn correct_rules_are_not_reported() {

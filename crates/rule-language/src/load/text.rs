@@ -1,11 +1,11 @@
-//! Access to values, and detection of strings that YAML reads differently from how they look.
+//! Accessors for YAML nodes, and detection of unquoted strings whose value in YAML differs from their text in the file.
 
 use strict_yaml::yaml::{Entry, Kind, Node, Scalar};
 
 use super::place::Lines;
-use super::report::Placed;
+use super::report::PlacedValue;
 
-/// Returns the scalar, or `None` for null and for other values.
+/// Returns the scalar of a node, or `None` if the node is null, a mapping or a list.
 pub(crate) fn scalar(node: &Node) -> Option<&Scalar> {
     match &node.kind {
         Kind::Scalar(scalar) if !scalar.is_null() => Some(scalar),
@@ -13,7 +13,7 @@ pub(crate) fn scalar(node: &Node) -> Option<&Scalar> {
     }
 }
 
-/// Returns the entries of a mapping; empty for other values.
+/// Returns the entries of a mapping, or an empty slice if the node is not a mapping.
 pub(super) fn entries(node: &Node) -> &[Entry] {
     match &node.kind {
         Kind::Mapping(entries) => entries,
@@ -21,7 +21,7 @@ pub(super) fn entries(node: &Node) -> &[Entry] {
     }
 }
 
-/// Returns the elements of a list; empty for other values.
+/// Returns the elements of a list, or an empty slice if the node is not a list.
 pub(crate) fn items(node: &Node) -> &[Node] {
     match &node.kind {
         Kind::Sequence(items) => items,
@@ -29,14 +29,14 @@ pub(crate) fn items(node: &Node) -> &[Node] {
     }
 }
 
-/// Returns the entry of a key, or `None` if it is missing or null.
+/// Returns the entry with a key, or `None` if the key is missing or its value is null.
 pub(crate) fn entry<'n>(node: &'n Node, key: &str) -> Option<&'n Entry> {
     entries(node)
         .iter()
         .find(|entry| entry.key == key && !entry.value.is_null())
 }
 
-/// Returns the entries below a key.
+/// Returns the entries of the mapping under a key.
 pub(super) fn entries_of<'n>(node: &'n Node, key: &str) -> &'n [Entry] {
     entry(node, key).map(|entry| entries(&entry.value)).unwrap_or_default()
 }
@@ -46,12 +46,17 @@ pub(crate) fn items_of<'n>(node: &'n Node, key: &str) -> &'n [Node] {
     entry(node, key).map(|entry| items(&entry.value)).unwrap_or_default()
 }
 
-/// Returns the reason why an unquoted condition differs from how it looks: YAML reads ` #` as a comment, and joins
-/// lines.
-pub(super) fn condition_trap(lines: Option<&Lines<'_>>, placed: Placed<'_>, scalar: &Scalar) -> Option<&'static str> {
+/// Returns the fault of a condition that is empty, or that is unquoted and whose value in YAML differs from its text in
+/// the file: YAML drops the text after ` #` as a comment, and joins lines. Returns `None` if the condition has neither
+/// fault, or if the file is not available.
+pub(super) fn condition_trap(
+    lines: Option<&Lines<'_>>,
+    placed: PlacedValue<'_>,
+    scalar: &Scalar,
+) -> Option<&'static str> {
     const SEVERAL: &str = "an unquoted condition must be on one line; write it as a block, below `|`";
     const COMMENT: &str =
-        "YAML reads the rest from `#` as a comment; write the condition as a block, below `|`, or in quotes";
+        "YAML treats everything after `#` as a comment; write the condition as a block, below `|`, or in quotes";
     if scalar.text.trim().is_empty() {
         return Some("the condition is empty");
     }
@@ -65,11 +70,16 @@ pub(super) fn condition_trap(lines: Option<&Lines<'_>>, placed: Placed<'_>, scal
     }
 }
 
-/// Like [`condition_trap`], but for a template: a comment that contains a value is probably meant as part of it.
-pub(super) fn template_trap(lines: Option<&Lines<'_>>, placed: Placed<'_>, scalar: &Scalar) -> Option<&'static str> {
+/// Like [`condition_trap`], but for a template. A template can have several lines. A comment after the template is a
+/// fault only if the comment contains `{{`, because such a comment was probably meant as a part of the template.
+pub(super) fn template_trap(
+    lines: Option<&Lines<'_>>,
+    placed: PlacedValue<'_>,
+    scalar: &Scalar,
+) -> Option<&'static str> {
     let cut = scalar.plain
         && lines?
             .after(placed.node.at, &scalar.text)
             .is_some_and(|after| after.trim_start().starts_with('#') && after.contains("{{"));
-    cut.then_some("YAML reads the rest from `#` as a comment; put the string in quotes")
+    cut.then_some("YAML treats everything after `#` as a comment; put the string in quotes")
 }

@@ -3,8 +3,8 @@
 use std::collections::HashMap;
 use std::hash::{Hash, Hasher};
 
-use gc_rules::expression::{Expression, Node, TextTest};
-use gc_rules::rule::{Rule, TemplatePart, Window};
+use rule_engine::expression::{Expression, Node, TextTest};
+use rule_engine::rule::{Rule, TemplatePart, Window};
 
 use super::memory::Origin;
 
@@ -60,14 +60,14 @@ impl Windows {
     }
 }
 
-/// Returns a copy of an expression with new places of windows.
+/// Returns a copy of an expression with new indexes of windows.
 pub(super) fn moved(expression: &Expression, to: &impl Fn(usize) -> usize) -> Expression {
     let mut moved = expression.clone();
     move_node(&mut moved.node, to);
     moved
 }
 
-/// Replaces the places of windows in a rule.
+/// Replaces the indexes of windows in a rule.
 pub(super) fn move_rule(rule: &mut Rule, to: &impl Fn(usize) -> usize) {
     move_node(&mut rule.when.node, to);
     let worse = rule.worse.iter_mut().map(|(_, condition)| condition);
@@ -83,7 +83,8 @@ pub(super) fn move_rule(rule: &mut Rule, to: &impl Fn(usize) -> usize) {
     }
 }
 
-/// Clauses are not nested, so the recursion is at most two levels deep.
+/// Replaces the indexes of windows in the parts of a template. Clauses are not nested, so the recursion is at most two
+/// levels deep.
 fn move_parts(parts: &mut [TemplatePart], to: &impl Fn(usize) -> usize) {
     for part in parts {
         match part {
@@ -94,7 +95,7 @@ fn move_parts(parts: &mut [TemplatePart], to: &impl Fn(usize) -> usize) {
     }
 }
 
-/// Trees are shallow because the check limits their depth.
+/// Replaces the indexes of windows in a tree. The recursion is bounded because the check limits the depth of trees.
 fn move_node(node: &mut Node, to: &impl Fn(usize) -> usize) {
     match node {
         Node::Window(place) => *place = to(*place),

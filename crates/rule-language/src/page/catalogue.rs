@@ -3,8 +3,8 @@
 
 use std::fmt::Write as _;
 
-use gc_rules::rule::Rule;
-use gc_rules::rule_set::RuleSet;
+use rule_engine::rule::Rule;
+use rule_engine::rule_set::RuleSet;
 use strict_yaml::reference::paragraph;
 use strict_yaml::yaml::{Bounds, parse};
 
@@ -20,7 +20,8 @@ pub fn place(id: &str) -> String {
     format!("{PAGE}#{anchor}")
 }
 
-/// Returns the tests that name a rule, because they expect it to fire or to be in a state. Invalid files are skipped.
+/// Returns the tests that name a rule, because they expect the rule to fire or to be in a state. Invalid files are
+/// skipped.
 pub fn tests_of(id: &str, files: &[SourceFile]) -> Vec<String> {
     let mut names = Vec::new();
     for file in files {
@@ -37,7 +38,7 @@ pub fn tests_of(id: &str, files: &[SourceFile]) -> Vec<String> {
     names
 }
 
-/// Returns the text of the page. It is empty if the shipped rules are invalid, which their tests rule out.
+/// Returns the text of the page. The text is empty if the shipped rules are invalid, which their tests rule out.
 pub fn text() -> String {
     let mut out = String::from(INTRODUCTION);
     let (files, tests) = (shipped(), shipped_tests());
@@ -177,7 +178,8 @@ mod tests {
     use super::*;
 
     /// Scenario: the page is generated.
-    /// Guarantee: each shipped rule has a heading, a condition and a position, and each family has its title.
+    /// Guarantee: each shipped rule has a heading and a condition, each family has its title, and the position of a
+    /// rule refers to its heading.
     #[test]
     fn every_rule_is_in_the_catalogue() {
         let page = text();

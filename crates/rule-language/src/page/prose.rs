@@ -3,7 +3,7 @@
 pub(super) const INTRODUCTION: &str = "\
 # Rules: reference
 
-<!-- Generated from the types and tables in crates/gc-rules and crates/rule-language: do not edit. `GCWATCH_UPDATE_GOLDEN=1 cargo test --test suite rules` writes it. -->
+<!-- Generated from the types and tables in crates/rule-engine and crates/rule-language: do not edit. `GCWATCH_UPDATE_GOLDEN=1 cargo test --test suite rules` writes it. -->
 
 A rule defines on which collection, or in which state of a process, an alert fires. `gcwatch rules check FILE...`
 reports all errors of rule files with file, line and column; `gcwatch rules list` lists the shipped rules.

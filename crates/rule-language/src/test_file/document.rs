@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 
 use base::units::HumanDuration;
-use gc_rules::engine::State;
-use gc_rules::rule::Severity;
+use rule_engine::engine::State;
+use rule_engine::rule::Severity;
 use schemars::JsonSchema;
 use serde::Deserialize;
 
@@ -102,7 +102,7 @@ pub struct TestEvent {
     pub memory: Option<BTreeMap<String, String>>,
     /// Operation that starts at this event and is in progress until the next event of this kind.
     #[serde(default)]
-    pub open: Option<Unfinished>,
+    pub open: Option<UnfinishedOperation>,
     /// Facts about a service after this event: fields of `service.` by name. The test then evaluates rules `on:
     /// service`.
     #[serde(default)]
@@ -122,7 +122,8 @@ pub struct TestEvent {
 /// An operation in progress.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
-pub enum Unfinished {
+#[schemars(rename = "Unfinished")]
+pub enum UnfinishedOperation {
     /// A suspension.
     Stop,
     /// A blocking collection.

@@ -36,7 +36,7 @@ static SCHEMA: LazyLock<Value> = LazyLock::new(|| {
 
 /// Returns the text of `rules/gcwatch-rules-test.schema.json`, for editors.
 pub fn schema_text() -> String {
-    // Writing JSON to memory cannot fail. `{:#}` of a `Value` is its pretty form.
+    // Writing JSON to memory cannot fail. `{:#}` formats a `Value` as indented JSON.
     format!("{:#}\n", *SCHEMA)
 }
 

@@ -19,13 +19,13 @@ pub(super) fn invalid(field: &str, message: impl Into<String>) -> FieldError {
 }
 
 /// The fields of one event. Each field is taken once; remaining fields are unknown.
-pub(super) struct Given<'a> {
+pub(super) struct EventFields<'a> {
     fields: BTreeMap<&'a str, &'a str>,
     known: Vec<&'static str>,
 }
 
-impl<'a> Given<'a> {
-    pub(super) fn of(fields: &'a BTreeMap<String, String>) -> Self {
+impl<'a> EventFields<'a> {
+    pub(super) fn new(fields: &'a BTreeMap<String, String>) -> Self {
         let fields = fields
             .iter()
             .map(|(name, value)| (name.as_str(), value.as_str()))
@@ -67,7 +67,7 @@ impl<'a> Given<'a> {
         self.parsed(name, "true or false")
     }
 
-    /// Returns a duration from its field in ms or ns.
+    /// Returns a duration in nanoseconds from its field in ns or, if this field is not set, in ms.
     pub(super) fn ns(&mut self, ms: &'static str, ns: &'static str) -> Result<Option<i64>, FieldError> {
         if let Some(whole) = self.parsed::<i64>(ns, "an integer number of nanoseconds")? {
             return Ok(Some(whole));

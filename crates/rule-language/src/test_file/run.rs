@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use base::time::TimeBase;
-use gc_rules::review::{History, HistoryStep, Review, repeated, steps};
-use gc_rules::rule_set::RuleSet;
+use incidents::review::{History, HistoryStep, Review, repeated, steps};
+use rule_engine::rule_set::RuleSet;
 
 use super::document::{Expectation, Test};
 
@@ -39,7 +39,7 @@ pub fn run(test: &Test, rules: &Arc<RuleSet>, recording: Option<(History<'_>, i1
     differences
 }
 
-/// Plays a test. Returns an error if it cannot continue.
+/// Plays a test. Returns an error if the test cannot continue.
 fn play(
     test: &Test,
     rules: &Arc<RuleSet>,

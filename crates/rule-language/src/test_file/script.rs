@@ -7,15 +7,15 @@ use clr_gc::gc::{
     Account, Allocated, AllocatedUnknown, Cause, Collection, Committed, CpuWait, GenerationSizes, GlobalHistory,
     HeapGeneration, Missing, MissingParts, Pause, Phases, RequestImpact, StopEdges, Suspension, WorstRequest,
 };
-use gc_rules::field::STOPPED_PARTS;
+use rule_engine::field::STOPPED_PARTS;
 use strict_yaml::check::did_you_mean;
 
-use super::given::{FieldError, Given, invalid};
+use super::given::{EventFields, FieldError, invalid};
 use super::times::Times;
 
 const WORDS: &str = "see the reference page";
 
-fn reason(given: &mut Given<'_>, name: &'static str) -> Result<Option<GcReason>, FieldError> {
+fn reason(given: &mut EventFields<'_>, name: &'static str) -> Result<Option<GcReason>, FieldError> {
     let Some(text) = given.text(name) else { return Ok(None) };
     let known = GcReason::KNOWN.iter().find(|reason| reason.name() == Some(text));
     let unknown = || {
@@ -26,7 +26,7 @@ fn reason(given: &mut Given<'_>, name: &'static str) -> Result<Option<GcReason>,
     known.copied().map(Some).ok_or_else(unknown)
 }
 
-fn condemned(given: &mut Given<'_>) -> Result<Option<CondemnReasons1>, FieldError> {
+fn condemned(given: &mut EventFields<'_>) -> Result<Option<CondemnReasons1>, FieldError> {
     let Some(text) = given.text("condemned_reasons") else {
         return Ok(None);
     };
@@ -35,7 +35,7 @@ fn condemned(given: &mut Given<'_>) -> Result<Option<CondemnReasons1>, FieldErro
         let Some(bit) = CondemnReasons1::NAMES.iter().position(|known| *known == name) else {
             let hint = did_you_mean(name, CondemnReasons1::NAMES.iter().copied());
             let hint = hint.unwrap_or_else(|| WORDS.to_owned());
-            return Err(invalid("condemned_reasons", format!("`{name}` is not known; {hint}")));
+            return Err(invalid("condemned_reasons", format!("`{name}` is unknown; {hint}")));
         };
         bits |= 1 << bit;
     }
@@ -43,7 +43,7 @@ fn condemned(given: &mut Given<'_>) -> Result<Option<CondemnReasons1>, FieldErro
 }
 
 /// Creates GCHeapStats if one of its counts is set. The other counts are then 0.
-fn heap_stats(given: &mut Given<'_>) -> Result<Option<HeapStats>, FieldError> {
+fn heap_stats(given: &mut EventFields<'_>) -> Result<Option<HeapStats>, FieldError> {
     let pinned = given.number("pinned_objects")?;
     let sync_blocks = given.number("sync_blocks")?;
     let handles = given.number("gc_handles")?;
@@ -71,7 +71,7 @@ fn heap_stats(given: &mut Given<'_>) -> Result<Option<HeapStats>, FieldError> {
 }
 
 /// Reads `committed_before`, `committed_after`, and retained memory (`kept_before`, `kept`; 0 if not set).
-fn committed(given: &mut Given<'_>) -> Result<Committed, FieldError> {
+fn committed(given: &mut EventFields<'_>) -> Result<Committed, FieldError> {
     let (before, after) = (given.bytes("committed_before")?, given.bytes("committed_after")?);
     let kept = |bytes: Option<u64>, beside: Option<u64>| bytes.or(beside.map(|_| 0));
     Ok(Committed {
@@ -84,7 +84,7 @@ fn committed(given: &mut Given<'_>) -> Result<Committed, FieldError> {
 }
 
 /// Reads `allocated_since_last` and its duration (`allocated_over_ms`), which ends at the start of the collection.
-fn allocated(given: &mut Given<'_>, start: i64) -> Result<Result<Allocated, AllocatedUnknown>, FieldError> {
+fn allocated(given: &mut EventFields<'_>, start: i64) -> Result<Result<Allocated, AllocatedUnknown>, FieldError> {
     let over = given.ns("allocated_over_ms", "allocated_over_ns")?.unwrap_or(0);
     let bytes = given.bytes("allocated_since_last")?;
     Ok(bytes.ok_or(AllocatedUnknown::First).map(|bytes| Allocated {
@@ -97,7 +97,7 @@ fn allocated(given: &mut Given<'_>, start: i64) -> Result<Result<Allocated, Allo
 
 /// Creates GCGlobalHeapHistory if one of its fields is set. The other fields then have typical values.
 fn global(
-    given: &mut Given<'_>,
+    given: &mut EventFields<'_>,
     generation: Option<u32>,
     why: Option<GcReason>,
 ) -> Result<Option<GlobalHistory>, FieldError> {
@@ -147,7 +147,7 @@ macro_rules! sizes {
 /// Creates a collection that ends `at` nanoseconds after the start. `number` is its number unless the fields contain
 /// one.
 pub(super) fn collection(at: i64, number: u32, fields: &BTreeMap<String, String>) -> Result<Collection, FieldError> {
-    let mut given = Given::of(fields);
+    let mut given = EventFields::new(fields);
     let number = given.number("number")?.unwrap_or(number);
     let generation = given.number("generation")?;
     let gc_type = match given.text("type") {
@@ -231,7 +231,7 @@ pub(super) fn collection(at: i64, number: u32, fields: &BTreeMap<String, String>
 }
 
 /// Sets the parts of the first stop if the fields contain any part. The remainder is unexplained.
-fn stopped(given: &mut Given<'_>, pauses: &mut [Pause], suspend: Option<i64>) -> Result<(), FieldError> {
+fn stopped(given: &mut EventFields<'_>, pauses: &mut [Pause], suspend: Option<i64>) -> Result<(), FieldError> {
     let mut parts: Vec<(Cause, i64)> = Vec::new();
     for (ms, ns, cause) in STOPPED_PARTS {
         parts.extend(given.ns(ms, ns)?.map(|ns| (*cause, ns)));
@@ -245,13 +245,13 @@ fn stopped(given: &mut Given<'_>, pauses: &mut [Pause], suspend: Option<i64>) ->
     if !parts.iter().any(|(cause, _)| *cause == Cause::SlowThreads) {
         parts.extend(suspend.map(|ns| (Cause::SlowThreads, ns)));
     }
-    let account = Account::of_parts(parts, pause.pause_ns.unwrap_or(0));
+    let account = Account::from_parts(parts, pause.pause_ns.unwrap_or(0));
     pause.account = Some(account.ok_or_else(|| invalid(ns, "the parts are longer than the stop"))?);
     Ok(())
 }
 
-/// Reads why the collecting threads had no CPU, if the fields contain it.
-fn cpu(given: &mut Given<'_>) -> Result<Option<CpuWait>, FieldError> {
+/// Reads the reasons why the collecting threads had no CPU. Returns `None` if no such field is set.
+fn cpu(given: &mut EventFields<'_>) -> Result<Option<CpuWait>, FieldError> {
     let throttled_ns = given.ns("throttled_ms", "throttled_ns")?;
     let page_faults = given.number("page_faults")?.map(u64::from);
     let is_given = throttled_ns.is_some() || page_faults.is_some();
@@ -261,7 +261,7 @@ fn cpu(given: &mut Given<'_>) -> Result<Option<CpuWait>, FieldError> {
     }))
 }
 
-fn requests(given: &mut Given<'_>) -> Result<Option<RequestImpact>, FieldError> {
+fn requests(given: &mut EventFields<'_>) -> Result<Option<RequestImpact>, FieldError> {
     let lost_ns = given.ns("request_time_lost_ms", "request_time_lost_ns")?;
     let hit = given.number("requests_hit")?;
     let worst_ns = given.ns("worst_request_lost_ms", "worst_request_lost_ns")?;
@@ -280,7 +280,7 @@ fn missing(text: &str) -> Result<MissingParts, FieldError> {
     text.split([',', ' '])
         .filter(|name| !name.is_empty())
         .map(|name| {
-            Missing::of(name)
+            Missing::from_name(name)
                 .ok_or_else(|| invalid("missing", format!("`{name}` is not a part of a collection; {WORDS}")))
         })
         .collect()
@@ -288,7 +288,7 @@ fn missing(text: &str) -> Result<MissingParts, FieldError> {
 
 /// Creates a suspension without a collection that ends `at` nanoseconds after the start.
 pub(super) fn suspension(at: i64, fields: &BTreeMap<String, String>) -> Result<Suspension, FieldError> {
-    let mut given = Given::of(fields);
+    let mut given = EventFields::new(fields);
     let stopped = given.ns("stopped_ms", "stopped_ns")?;
     let suspend = given.ns("suspend_ms", "suspend_ns")?;
     let triggered = given.boolean("triggered")?.unwrap_or(false);
@@ -375,7 +375,7 @@ mod tests {
         ];
         let made = collection(1_000_000_000, 7, &fields(&given)).unwrap();
         let account = made.account();
-        let of = |cause| account.of(cause);
+        let of = |cause| account.get(cause);
         assert_eq!(account.total(), 30_000_000);
         assert_eq!(
             (of(Cause::SlowThreads), of(Cause::Stacks)),
@@ -405,7 +405,7 @@ mod tests {
         );
         assert_eq!(
             error(&[("condemned_reasons", "BeforeOom")]),
-            "condemned_reasons: `BeforeOom` is not known; did you mean `BeforeOOM`?"
+            "condemned_reasons: `BeforeOom` is unknown; did you mean `BeforeOOM`?"
         );
     }
 }

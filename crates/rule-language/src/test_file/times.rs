@@ -4,8 +4,8 @@ use clr_gc::gc::{Pause, PauseKind};
 
 /// The times of a collection. `at` is its end.
 pub(super) struct Times {
-    /// Whether the collection is a background collection. Its last pause is inside the collection, and the first pause
-    /// starts before it.
+    /// Whether the collection is a background collection, whose last pause is inside the collection, and whose first
+    /// pause starts before it.
     pub(super) concurrent: bool,
     pub(super) at: i64,
     pub(super) duration: Option<i64>,

@@ -6,7 +6,7 @@ use strict_yaml::yaml::{Bounds, Kind, Node, parse};
 use crate::expression::{moved, shorter};
 
 /// A file with one change.
-pub(crate) struct Changed {
+pub(crate) struct ChangedFile {
     /// Id of the changed rule; `None` if the change is in a macro.
     pub(crate) rule: Option<String>,
     /// Description: the rule, the key and the change.
@@ -21,7 +21,7 @@ pub(crate) fn unchanged(text: &str) -> String {
 }
 
 /// Returns all changes to a file.
-pub(crate) fn changes(text: &str) -> Vec<Changed> {
+pub(crate) fn changes(text: &str) -> Vec<ChangedFile> {
     let tree = tree(text);
     let mut changes = Vec::new();
     for (name, pointer) in expressions(&tree) {
@@ -32,7 +32,7 @@ pub(crate) fn changes(text: &str) -> Vec<Changed> {
         changes.extend(others.map(|(what, other)| {
             let mut tree = tree.clone();
             *tree.pointer_mut(&pointer).unwrap() = Value::String(other);
-            Changed {
+            ChangedFile {
                 rule: name.split_once(": ").map(|(rule, _)| rule.to_owned()),
                 what: format!("{name}: {what}"),
                 text: written(&tree),
@@ -45,7 +45,7 @@ pub(crate) fn changes(text: &str) -> Vec<Changed> {
             let rule = tree.pointer_mut(&format!("/rules/{place}")).unwrap();
             let id = rule["id"].as_str().unwrap().to_owned();
             rule.as_object_mut().unwrap().remove("clear");
-            changes.push(Changed {
+            changes.push(ChangedFile {
                 rule: Some(id.clone()),
                 what: format!("{id}: without clear"),
                 text: written(&tree),

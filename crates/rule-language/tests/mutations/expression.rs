@@ -2,8 +2,8 @@
 
 use std::ops::Range;
 
-/// Returns the condition with each of its numbers changed by 30 % in both directions, integers by at least one:
-/// description and text. Zero is not changed.
+/// Returns one changed condition for each number and each direction, as description and text. A number is changed by 30
+/// %, an integer by at least one. Zero is not changed.
 pub(crate) fn moved(expression: &str) -> Vec<(String, String)> {
     let mut changes = Vec::new();
     for range in numbers(expression) {
@@ -30,7 +30,7 @@ pub(crate) fn moved(expression: &str) -> Vec<(String, String)> {
     changes
 }
 
-/// Returns the condition without each part of an `&&` or `||`: description and text.
+/// Returns, for each part of an `&&` or `||`, the condition without this part, as description and text.
 pub(crate) fn shorter(expression: &str) -> Vec<(String, String)> {
     let mut groups = Vec::from([Range {
         start: 0,
@@ -72,7 +72,7 @@ fn without(expression: &str, parts: &[Range<usize>]) -> Vec<(String, String)> {
     parts.iter().enumerate().map(leave).collect()
 }
 
-/// Returns the parts between an operator, at the nesting level of the range.
+/// Returns the parts of a range that an operator separates at the nesting level of the range.
 fn parts(expression: &str, range: Range<usize>, operator: &str) -> Vec<Range<usize>> {
     let mut parts = Vec::new();
     let (mut depth, mut from) = (0, range.start);

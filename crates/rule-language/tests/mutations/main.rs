@@ -12,7 +12,7 @@
     clippy::unwrap_used,
     clippy::expect_used,
     clippy::print_stdout,
-    reason = "a test fails by panicking, and says what survived"
+    reason = "a test fails by panicking, and prints the surviving mutations"
 )]
 
 mod change;
@@ -24,14 +24,14 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::{env, fs, thread};
 
-use change::{Changed, changes};
-use gc_rules::rule_set::RuleSet;
+use change::{ChangedFile, changes};
+use rule_engine::rule_set::RuleSet;
 use rule_language::load::{SourceFile, load};
 use rule_language::test_file::document::Test;
 use rule_language::test_file::{TestFile, run};
 
 /// Minimum share of changes that the tests of a family detect.
-const LEAST: f64 = 0.9;
+const MIN_DETECTED_SHARE: f64 = 0.9;
 
 /// The outcome of a change.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -81,7 +81,7 @@ fn families() -> Vec<Family> {
     families
 }
 
-/// Loads the rule set of a family with another text of its own file.
+/// Loads the rule set of a family with another text for the family's own file. Returns `None` if a file does not load.
 fn rules(family: &Family, text: &str) -> Option<Arc<RuleSet>> {
     let own = format!("{}.yaml", family.name);
     let files = family.tests.document.rule_files.iter();
@@ -122,7 +122,7 @@ fn fate(family: &Family, text: &str, rule: Option<&str>) -> Fate {
 #[ignore = "it takes minutes: `just mutate`"]
 fn changes_of_the_shipped_rules_are_noticed() {
     let families = families();
-    let work: Vec<(&Family, Changed)> = families
+    let work: Vec<(&Family, ChangedFile)> = families
         .iter()
         .flat_map(|family| changes(&family.rules).into_iter().map(move |changed| (family, changed)))
         .collect();
@@ -178,7 +178,7 @@ fn changes_of_the_shipped_rules_are_noticed() {
         );
         noticed += of_family;
         all += changes;
-        if share(*of_family, *changes) < LEAST {
+        if share(*of_family, *changes) < MIN_DETECTED_SHARE {
             weak.push(*family);
         }
     }

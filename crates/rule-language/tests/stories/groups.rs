@@ -1,8 +1,8 @@
 //! Stories of groups: each incident raises one alert.
 
-use gc_rules::engine::State;
+use rule_engine::engine::State;
 
-use super::story::What::{End, Full, Gc, Nothing};
+use super::story::StoryEvent::{End, Full, Gc, Nothing};
 use super::story::*;
 
 const GROUP: &str = r#"
@@ -21,7 +21,7 @@ const GROUP: &str = r#"
 /// group is independent.
 #[test]
 fn most_severe_rule_of_group_fires() {
-    let mut story = Story::of(GROUP);
+    let mut story = Story::from_list(GROUP);
     let verdict = story.collection(1.0, 2, Some(2000));
     let matched: Vec<&str> = verdict.matched.iter().map(|rule| &*rule.id).collect();
     assert_eq!(matched, ["pause.long", "pause.full", "pause.awful", "other"]);
@@ -40,11 +40,12 @@ fn most_severe_rule_of_group_fires() {
 
 /// Scenario: a rule of a group fires, then an equally severe rule becomes active, then a more severe rule, which ends
 /// while the others are still active.
-/// Guarantee: the equally severe rule does not fire; the more severe rule supersedes. When it ends, the first active
-/// rule fires with the text of its newest collection, without a cooldown because its condition never became false.
+/// Guarantee: the equally severe rule does not fire; the more severe rule supersedes the first rule. When it ends, the
+/// first active rule fires with the text of its newest collection, without a cooldown because its condition never
+/// became false.
 #[test]
 fn more_severe_rule_supersedes() {
-    let mut story = Story::of(GROUP);
+    let mut story = Story::from_list(GROUP);
     story.play(&[
         (1.0, Gc(200), "fired pause.long 1"),
         (2.0, Full(50), ""),

@@ -2,15 +2,15 @@ use std::sync::Arc;
 
 use base::run_key::RunKey;
 use base::time::{Moment, Wall};
-use gc_rules::incident::{
-    BegunRecordings, IncidentChange, IncidentEnding, IncidentRecord, IncidentSubject, Incidents, Recordings, Share,
-    StoredIncident, sample,
+use incidents::{
+    BegunRecordings, IncidentChange, IncidentEnding, IncidentRecord, IncidentSubject, Incidents, QuotaOwner,
+    Recordings, StoredIncident, sample,
 };
-use gc_rules::ledger::{Ledger, MemoryVerdict};
-use gc_rules::rule::Evidence;
-use gc_rules::rule_set::RuleSet;
+use rule_engine::ledger::{Ledger, MemoryVerdict};
+use rule_engine::rule::Evidence;
+use rule_engine::rule_set::RuleSet;
 
-use super::story::{S, Story, What, moment, of_file};
+use super::story::{S, Story, StoryEvent, load_file, moment};
 
 /// A cause precedes its consequence in group `memory`, `pauses` follows `memory`, and one rule has no group.
 const RULES: &str = "\
@@ -37,12 +37,12 @@ struct Process {
 
 impl Process {
     fn new() -> Self {
-        Self::of(RULES)
+        Self::with_rules(RULES)
     }
 
     /// Creates a process with the rules of this file.
-    fn of(text: &str) -> Self {
-        let rules = of_file(text);
+    fn with_rules(text: &str) -> Self {
+        let rules = load_file(text);
         Self {
             story: Story::with(Arc::clone(&rules)),
             rules,
@@ -50,19 +50,20 @@ impl Process {
         }
     }
 
-    /// Returns the changes at `at` seconds. Like the daemon, it observes the process each second.
-    fn changes(&mut self, at: f64, what: &What) -> Vec<IncidentChange> {
+    /// Returns the changes of incidents at `at` seconds. Like the daemon, this method observes the incidents at each
+    /// step.
+    fn changes(&mut self, at: f64, what: &StoryEvent) -> Vec<IncidentChange> {
         let transitions = self.story.step(at, what);
         let holding = self.story.engine.holding();
         let at = (moment(at), Wall::UNIX);
         self.incidents.observe(&self.rules, &transitions, &holding, at)
     }
 
-    fn step(&mut self, at: f64, what: &What) -> String {
+    fn step(&mut self, at: f64, what: &StoryEvent) -> String {
         words(&self.changes(at, what))
     }
 
-    fn play(&mut self, lines: &[(f64, What, &str)]) {
+    fn play(&mut self, lines: &[(f64, StoryEvent, &str)]) {
         for (at, what, expected) in lines {
             assert_eq!(self.step(*at, what), *expected, "at {at} s, {what:?}");
         }
@@ -98,16 +99,16 @@ fn words(changes: &[IncidentChange]) -> String {
 }
 
 /// Scenario: a cause fires, then its more severe consequence in the same group, then an alert of a group that follows
-/// it. The rules end one after the other, and the cause returns while the incident waits.
+/// this group. The rules end one after the other, and the cause returns while the incident waits.
 /// Guarantee: there is one incident with one start, one rise and one end, at the time when its last rule ended. The
-/// cause names it.
+/// cause names the incident.
 #[test]
 fn related_alerts_form_one_incident() {
     let mut process = Process::new();
     process.play(&[
-        (1.0, What::Full(5), "began m.cause warning"),
-        (2.0, What::Full(20), "worse m.cause critical"),
-        (3.0, What::Full(150), ""),
+        (1.0, StoryEvent::Full(5), "began m.cause warning"),
+        (2.0, StoryEvent::Full(20), "worse m.cause critical"),
+        (3.0, StoryEvent::Full(150), ""),
     ]);
     let record = &process.records()[0];
     let members: Vec<(&str, u64, Option<f64>)> = record
@@ -125,11 +126,11 @@ fn related_alerts_form_one_incident() {
     );
     assert_eq!((record.rule.as_str(), record.state), ("m.cause", "firing"));
     process.play(&[
-        (30.0, What::Nothing, ""),
-        (60.0, What::Full(5), ""),
-        (139.9, What::Nothing, ""),
-        (140.0, What::Nothing, "ended m.cause 80 cleared"),
-        (141.0, What::Full(5), "began m.cause warning"),
+        (30.0, StoryEvent::Nothing, ""),
+        (60.0, StoryEvent::Full(5), ""),
+        (139.9, StoryEvent::Nothing, ""),
+        (140.0, StoryEvent::Nothing, "ended m.cause 80 cleared"),
+        (141.0, StoryEvent::Full(5), "began m.cause warning"),
     ]);
     assert_eq!(process.incidents.open().count(), 1);
 }
@@ -141,10 +142,10 @@ fn related_alerts_form_one_incident() {
 fn later_cause_joins_incident() {
     let mut process = Process::new();
     process.play(&[
-        (1.0, What::Gc(150), "began p.long info"),
-        (2.0, What::Gc(1), ""),
-        (3.0, What::Gc(1), "began p.many warning"),
-        (5.0, What::Full(150), "worse p.long critical"),
+        (1.0, StoryEvent::Gc(150), "began p.long info"),
+        (2.0, StoryEvent::Gc(1), ""),
+        (3.0, StoryEvent::Gc(1), "began p.many warning"),
+        (5.0, StoryEvent::Full(150), "worse p.long critical"),
     ]);
     let records = process.records();
     assert_eq!(
@@ -156,14 +157,22 @@ fn later_cause_joins_incident() {
     assert_ne!(records[0].id, records[1].id);
 }
 
-/// Scenario: information of a cause is followed by a warning of a group that follows it; then the cause gets worse.
-/// Guarantee: there is one incident, whose head is first the warning and then the cause.
+/// Scenario: an alert of severity info fires, then a warning of a group that follows its group, then a critical alert
+/// of its group.
+/// Guarantee: there is one incident. Its head is first the alert of severity info, then the warning, and then the
+/// critical alert.
 #[test]
 fn information_is_not_head_before_warning() {
     let text = RULES.replace("severity: warning, group: memory", "severity: info, group: memory");
-    let mut process = Process::of(&text.replace("evidence: [black-box]", "group: pauses"));
+    let mut process = Process::with_rules(&text.replace("evidence: [black-box]", "group: pauses"));
     let mut named = Vec::new();
-    let story = [What::Full(5), What::Gc(150), What::Gc(1), What::Gc(1), What::Full(20)];
+    let story = [
+        StoryEvent::Full(5),
+        StoryEvent::Gc(150),
+        StoryEvent::Gc(1),
+        StoryEvent::Gc(1),
+        StoryEvent::Full(20),
+    ];
     for (at, what) in story.iter().enumerate() {
         process.step(at as f64, what);
         named.push(process.records()[0].members[0].rule.clone());
@@ -172,23 +181,23 @@ fn information_is_not_head_before_warning() {
 }
 
 /// Scenario: a rule `on: process` fires, and its figure rises and then falls.
-/// Guarantee: the summary has the current figure, the peak has the highest one, and both are passed on at most every 10
-/// s.
+/// Guarantee: the summary has the current figure, the peak is the highest figure, and receivers get both at most every
+/// 10 s.
 #[test]
 fn figures_are_updated() {
     let mut process = Process::new();
     for at in 1..=20 {
-        process.step(f64::from(at), &What::Gc(1));
+        process.step(f64::from(at), &StoryEvent::Gc(1));
     }
-    process.step(21.0, &What::Nothing);
+    process.step(21.0, &StoryEvent::Nothing);
     assert_eq!(process.records()[0].summary, "20 collections in a minute");
-    process.step(70.0, &What::Nothing);
+    process.step(70.0, &StoryEvent::Nothing);
     let record = &process.records()[0];
     let number: u32 = record.summary.split(' ').next().unwrap().parse().unwrap();
     assert!((5..15).contains(&number), "{record:?}");
     assert_eq!(record.members[0].peak, Some(20.0));
 
-    let times = (0..=20u32).map(|second| process.changes(71.0 + f64::from(second), &What::Gc(1)).len());
+    let times = (0..=20u32).map(|second| process.changes(71.0 + f64::from(second), &StoryEvent::Gc(1)).len());
     assert!((2..=3).contains(&times.sum::<usize>()));
 }
 
@@ -198,7 +207,10 @@ fn figures_are_updated() {
 #[test]
 fn emergency_outlives_its_process() {
     let mut process = Process::new();
-    process.play(&[(1.0, What::Full(20), "began m.worse critical"), (2.0, What::End, "")]);
+    process.play(&[
+        (1.0, StoryEvent::Full(20), "began m.worse critical"),
+        (2.0, StoryEvent::End, ""),
+    ]);
     assert_eq!(words(&process.incidents.advance(moment(901.9))), "");
     assert_eq!(process.records()[0].members[0].until, None);
     assert!(process.records()[0].process_ended.is_some());
@@ -209,12 +221,15 @@ fn emergency_outlives_its_process() {
 
     let mut process = Process::new();
     process.play(&[
-        (1.0, What::Gc(150), "began p.long info"),
-        (2.0, What::End, "ended p.long 2 process-ended"),
+        (1.0, StoryEvent::Gc(150), "began p.long info"),
+        (2.0, StoryEvent::End, "ended p.long 2 process-ended"),
     ]);
 
     let mut process = Process::new();
-    process.play(&[(1.0, What::Full(20), "began m.worse critical"), (2.0, What::End, "")]);
+    process.play(&[
+        (1.0, StoryEvent::Full(20), "began m.worse critical"),
+        (2.0, StoryEvent::End, ""),
+    ]);
     let ended = process.incidents.end(IncidentEnding::Recovered, moment(302.0));
     assert_eq!(words(&ended), "ended m.worse 302 recovered");
     let [IncidentChange::Ended(incident)] = &ended[..] else {
@@ -229,8 +244,8 @@ fn emergency_outlives_its_process() {
 fn incident_without_rules_ends() {
     let mut process = Process::new();
     process.play(&[
-        (1.0, What::Full(5), "began m.cause warning"),
-        (2.0, What::Rules(""), "ended m.cause 2 rule-changed"),
+        (1.0, StoryEvent::Full(5), "began m.cause warning"),
+        (2.0, StoryEvent::Rules(""), "ended m.cause 2 rule-changed"),
     ]);
 }
 
@@ -257,22 +272,22 @@ fn ledger(live: u64) -> Arc<Ledger> {
 /// Scenario: the first rule of an incident gathers no evidence; then a rule that gathers the ledger joins. Ledgers
 /// arrive before and after; the process exits, and another ledger arrives. Then the incident is stored and restored.
 /// Guarantee: the incident has the newest ledger from the time when a rule gathers it until the process exits, as a
-/// record and as a clause with its location. Without such a rule it has no ledger.
+/// record and as a clause with its location. Without such a rule, the incident has no ledger.
 #[test]
 fn incident_has_ledger_if_rule_gathers_it() {
     let mut process = Process::new();
-    process.incidents.know_ledger(ledger(100));
-    process.play(&[(1.0, What::Full(5), "began m.cause warning")]);
+    process.incidents.set_ledger(ledger(100));
+    process.play(&[(1.0, StoryEvent::Full(5), "began m.cause warning")]);
     assert!(!process.incidents.gather(Evidence::Ledger));
     assert_eq!(
         (process.records()[0].ledger, process.records()[0].evidence.len()),
         (None, 0)
     );
-    process.play(&[(2.0, What::Full(20), "worse m.cause critical")]);
+    process.play(&[(2.0, StoryEvent::Full(20), "worse m.cause critical")]);
     assert!(process.incidents.gather(Evidence::Ledger));
     let text = |process: &Process| process.records()[0].evidence_text(Evidence::Ledger).map(str::to_owned);
     assert_eq!(text(&process).unwrap(), "limit 512 MiB: live 100");
-    process.incidents.know_ledger(ledger(200));
+    process.incidents.set_ledger(ledger(200));
     assert_eq!(text(&process).unwrap(), "limit 512 MiB: live 200");
     let record = &process.records()[0];
     let json = serde_json::to_value(record).unwrap();
@@ -280,13 +295,13 @@ fn incident_has_ledger_if_rule_gathers_it() {
     assert_eq!(json["evidence"][0]["where"], "ledger");
     assert_eq!(json["ledger"]["live"], 200 << 20);
     process.incidents.process_ended(moment(3.0));
-    process.incidents.know_ledger(ledger(1));
+    process.incidents.set_ledger(ledger(1));
     assert_eq!(text(&process).unwrap(), "limit 512 MiB: live 200");
     assert!(!process.incidents.gather(Evidence::Ledger));
     let open = process.incidents.open().next().unwrap();
-    let stored = serde_json::to_string(&StoredIncident::of(open, Wall::UNIX)).unwrap();
+    let stored = serde_json::to_string(&StoredIncident::from_incident(open, Wall::UNIX)).unwrap();
     let restored: StoredIncident = serde_json::from_str(&stored).unwrap();
-    for rules in [of_file(RULES), Arc::default()] {
+    for rules in [load_file(RULES), Arc::default()] {
         let restored = restored.restore(&rules, Wall::UNIX);
         assert_eq!(restored.ledger, Some(ledger(200)));
         assert!(restored.gathers(Evidence::Ledger));
@@ -296,17 +311,17 @@ fn incident_has_ledger_if_rule_gathers_it() {
 /// The shared registry as the daemon uses it.
 #[derive(Debug, Default)]
 #[expect(clippy::disallowed_types, reason = "the test shares the registry like the daemon")]
-struct Begun(std::sync::Mutex<BegunRecordings>);
+struct SharedRegistry(std::sync::Mutex<BegunRecordings>);
 
-impl Recordings for Begun {
-    fn begin(&self, share: &Share, rule: &Arc<str>, at: Moment, id: &Arc<str>) -> Result<(), Arc<str>> {
+impl Recordings for SharedRegistry {
+    fn begin(&self, share: &QuotaOwner, rule: &Arc<str>, at: Moment, id: &Arc<str>) -> Result<(), Arc<str>> {
         self.0.lock().unwrap().begin(share, rule, at, id)
     }
 }
 
 /// Retains the events of the process, with a service as its owner.
-fn keep(process: &mut Process, pid: u32, recordings: &Arc<Begun>) {
-    let share = Share {
+fn keep(process: &mut Process, pid: u32, recordings: &Arc<SharedRegistry>) {
+    let share = QuotaOwner {
         tenant: "user 1000".into(),
         service: "shop".into(),
     };
@@ -318,17 +333,17 @@ fn keep(process: &mut Process, pid: u32, recordings: &Arc<Begun>) {
 
 /// Scenario: the processes of a service in a crash loop have critical incidents, two within ten minutes and one later.
 /// The incidents are stored and restored.
-/// Guarantee: the second incident refers to the recording of the first and states that, even after it is restored; the
-/// third incident has its own recording.
+/// Guarantee: the second incident refers to the recording of the first incident and states that this recording started
+/// before, also after a restore; the third incident has its own recording.
 #[test]
 fn crash_loop_is_recorded_once_in_ten_minutes() {
     let recordings = Arc::default();
     let named = |pid: u32, at: f64| {
         let mut process = Process::new();
         keep(&mut process, pid, &recordings);
-        process.play(&[(at, What::Full(20), "began m.worse critical")]);
+        process.play(&[(at, StoryEvent::Full(20), "began m.worse critical")]);
         let open = process.incidents.open().next().unwrap();
-        let restored = StoredIncident::of(open, Wall::UNIX).restore(&of_file(RULES), Wall::UNIX);
+        let restored = StoredIncident::from_incident(open, Wall::UNIX).restore(&load_file(RULES), Wall::UNIX);
         assert_eq!(restored.is_recorded_before, open.is_recorded_before);
         let record = process.records().remove(0);
         let text = record.evidence_text(Evidence::BlackBox).unwrap().to_owned();
@@ -348,9 +363,9 @@ fn crash_loop_is_recorded_once_in_ten_minutes() {
 /// Scenario: an incident of severity warning becomes critical. An incident of a rule with severity warning that
 /// requires the black box starts seconds later, another one much later. The same happens without retained events. The
 /// critical incident is stored and restored.
-/// Guarantee: severe incidents and incidents that require it refer to a recording afterwards and never change it;
-/// incidents within 10 s share one; the message of the rise already contains it. Without retained events there is no
-/// recording.
+/// Guarantee: critical incidents and incidents of rules that require the black box refer to a recording, and this
+/// reference never changes. Incidents within 10 s share a recording. The message of the rise already contains the
+/// reference. Without retained events there is no recording.
 #[test]
 fn severe_incidents_are_recorded() {
     let kept = |keeps: bool| {
@@ -365,9 +380,12 @@ fn severe_incidents_are_recorded() {
         process.records().iter().map(place).collect()
     };
     let mut process = kept(true);
-    process.play(&[(1.0, What::Full(5), "began m.cause warning"), (2.0, What::Nothing, "")]);
+    process.play(&[
+        (1.0, StoryEvent::Full(5), "began m.cause warning"),
+        (2.0, StoryEvent::Nothing, ""),
+    ]);
     assert_eq!(places(&process), [None]);
-    let transitions = process.story.step(3.0, &What::Full(20));
+    let transitions = process.story.step(3.0, &StoryEvent::Full(20));
     let changes = process
         .incidents
         .observe(&process.rules, &transitions, &[], (moment(3.0), Wall::UNIX));
@@ -378,32 +396,32 @@ fn severe_incidents_are_recorded() {
     assert!(id.contains("-My-Shop-7-"), "{id}");
     let first = Some(format!("/api/v1/evidence/{id}.nettrace"));
     process.play(&[
-        (4.0, What::Gc(1), ""),
-        (5.0, What::Gc(1), ""),
-        (6.0, What::Gc(1), "began p.many warning"),
+        (4.0, StoryEvent::Gc(1), ""),
+        (5.0, StoryEvent::Gc(1), ""),
+        (6.0, StoryEvent::Gc(1), "began p.many warning"),
     ]);
     assert_eq!(places(&process), [first.clone(), first.clone()]);
-    let stored = StoredIncident::of(process.incidents.open().next().unwrap(), Wall::UNIX);
-    let restored = stored.restore(&of_file(RULES), Wall::UNIX);
+    let stored = StoredIncident::from_incident(process.incidents.open().next().unwrap(), Wall::UNIX);
+    let restored = stored.restore(&load_file(RULES), Wall::UNIX);
     assert_eq!(restored.black_box.as_ref(), Some(&id));
     let mut resumed = Incidents::default();
     resumed.resume(restored, Moment::NEVER);
     assert_eq!(resumed.open().next().unwrap().black_box.as_ref(), Some(&id));
 
     let mut process = kept(true);
-    process.play(&[(1.0, What::Full(20), "began m.worse critical")]);
+    process.play(&[(1.0, StoryEvent::Full(20), "began m.worse critical")]);
     let first = places(&process)[0].clone().unwrap();
     process.play(&[
-        (17.0, What::Gc(1), ""),
-        (18.0, What::Gc(1), ""),
-        (19.0, What::Gc(1), "began p.many warning"),
+        (17.0, StoryEvent::Gc(1), ""),
+        (18.0, StoryEvent::Gc(1), ""),
+        (19.0, StoryEvent::Gc(1), "began p.many warning"),
     ]);
     let both = places(&process);
     assert_eq!(both[0].as_ref(), Some(&first));
     assert!(both[1].is_some() && both[1] != both[0], "{both:?}");
 
     let mut process = kept(false);
-    process.play(&[(1.0, What::Full(20), "began m.worse critical")]);
+    process.play(&[(1.0, StoryEvent::Full(20), "began m.worse critical")]);
     assert_eq!(places(&process), [None]);
 }
 
@@ -427,16 +445,16 @@ rules:
 ";
 
 /// Scenario: a note and a cause are active before there is harm; then harm starts, which another cause explains later.
-/// Guarantee: the incident starts with the harm and has its name and start. Causes are sorted by share and never start
-/// or prolong the incident. A message announces the main cause, at most one in five minutes. Notes are not part of the
-/// incident.
+/// Guarantee: the incident starts with the harm, and has the name and the start of the harm. Causes are sorted by share
+/// and never start or prolong the incident. A message announces the main cause, at most one in five minutes. Notes are
+/// not part of the incident.
 #[test]
 fn only_harm_starts_incident() {
-    let mut process = Process::of(ROLES);
+    let mut process = Process::with_rules(ROLES);
     process.play(&[
-        (40.0, What::Full(60), ""),
-        (41.0, What::Gc(80), "began time.stopped warning"),
-        (42.0, What::Nothing, ""),
+        (40.0, StoryEvent::Full(60), ""),
+        (41.0, StoryEvent::Gc(80), "began time.stopped warning"),
+        (42.0, StoryEvent::Nothing, ""),
     ]);
     let record = &process.records()[0];
     let causes = |record: &IncidentRecord| -> Vec<(String, u32)> {
@@ -450,18 +468,18 @@ fn only_harm_starts_incident() {
     let incident = process.incidents.open().next().unwrap();
     assert_eq!(incident.noticed.since(incident.began), 30 * S);
     assert!(record.members.iter().all(|member| member.rule != "each"));
-    // The other cause now explains more, which is news after the first was known for five minutes.
+    // The other cause now explains more, which is reported after the first was known for five minutes.
     process.play(&[
-        (50.0, What::Full(900), ""),
-        (51.0, What::Nothing, "worse time.stopped error"),
+        (50.0, StoryEvent::Full(900), ""),
+        (51.0, StoryEvent::Nothing, "worse time.stopped error"),
     ]);
     assert_eq!(causes(&process.records()[0])[0].0, "old");
     let mut notified = Vec::new();
     for second in 52..400 {
         let what = if second % 20 == 0 {
-            What::Full(300)
+            StoryEvent::Full(300)
         } else {
-            What::Nothing
+            StoryEvent::Nothing
         };
         let said = process.step(f64::from(second), &what);
         if !said.is_empty() {
@@ -474,7 +492,7 @@ fn only_harm_starts_incident() {
     // minute.
     let mut ended = String::new();
     for second in 400..600 {
-        ended += &process.step(f64::from(second), &What::Nothing);
+        ended += &process.step(f64::from(second), &StoryEvent::Nothing);
     }
     assert!(ended.starts_with("ended time.stopped"), "{ended}");
 }
@@ -485,10 +503,10 @@ fn only_harm_starts_incident() {
 /// incident are not notified of its end.
 #[test]
 fn consequence_joins_incident_of_its_cause() {
-    let mut process = Process::of(ROLES);
+    let mut process = Process::with_rules(ROLES);
     process.play(&[
-        (10.0, What::Full(50), "began memory.short error"),
-        (11.0, What::Full(70), ""),
+        (10.0, StoryEvent::Full(50), "began memory.short error"),
+        (11.0, StoryEvent::Full(70), ""),
     ]);
     let members: Vec<String> = process.records()[0]
         .members
@@ -499,12 +517,12 @@ fn consequence_joins_incident_of_its_cause() {
     // A cause of the stopped time does not explain the memory.
     let record = &process.records()[0];
     assert_eq!((record.title.as_str(), record.causes.len()), ("Memory is short", 0));
-    let mut process = Process::of(ROLES);
+    let mut process = Process::with_rules(ROLES);
     process.play(&[
-        (10.0, What::Full(150), "began time.stopped warning"),
+        (10.0, StoryEvent::Full(150), "began time.stopped warning"),
         (
             11.0,
-            What::Full(50),
+            StoryEvent::Full(50),
             "began memory.short error, ended time.stopped 11 merged",
         ),
     ]);

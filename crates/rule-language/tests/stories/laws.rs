@@ -3,12 +3,12 @@
 use std::collections::HashMap;
 use std::sync::{Arc, LazyLock};
 
-use gc_rules::alert::Transition;
-use gc_rules::engine::{Engine, State};
-use gc_rules::rule_set::RuleSet;
 use proptest::prelude::*;
+use rule_engine::alert::Transition;
+use rule_engine::engine::{Engine, State};
+use rule_engine::rule_set::RuleSet;
 
-use super::story::What::{Blind, Full, Gc, Named, Nothing, Open};
+use super::story::StoryEvent::{Blind, Full, Gc, Named, Nothing, Open};
 use super::story::*;
 
 /// Rules of every kind: on collections and on the process, with and without windows, `for`, `clear`, groups,
@@ -72,7 +72,7 @@ fn many() -> Story {
     Story::with(Arc::clone(&READ[0]))
 }
 
-fn what() -> impl Strategy<Value = What> {
+fn what() -> impl Strategy<Value = StoryEvent> {
     prop_oneof![
         4 => Just(Nothing),
         8 => (1..200i64).prop_map(Gc),
@@ -84,7 +84,7 @@ fn what() -> impl Strategy<Value = What> {
 }
 
 /// Returns events, each some milliseconds after the previous one, and occasionally after a long silence.
-fn story() -> impl Strategy<Value = Vec<(f64, What)>> {
+fn story() -> impl Strategy<Value = Vec<(f64, StoryEvent)>> {
     let gap = prop_oneof![20 => 1..4000u64, 1 => 10_000..900_000u64];
     prop::collection::vec((gap, what()), 1..80).prop_map(|steps| {
         let mut at = 0;
@@ -106,9 +106,9 @@ fn seen(transitions: &[Transition]) -> Vec<String> {
 }
 
 proptest! {
-    /// Scenario: in any story, nothing is known about the collections, and conditions are true or false for any known
-    /// value.
-    /// Guarantee: unknown never matches and never fires.
+    /// Scenario: in any story, the data about the collections is unknown, and conditions are true or false for any
+    /// known value.
+    /// Guarantee: an unknown condition never matches and never fires.
     #[test]
     fn unknown_never_fires(gaps in prop::collection::vec(1..5000u64, 1..60)) {
         let mut story = Story::with(Arc::clone(&BLIND));
@@ -125,7 +125,7 @@ proptest! {
     }
 
     /// Scenario: two engines play any story; one of them adopts the same rules, loaded again, at any time.
-    /// Guarantee: both behave the same.
+    /// Guarantee: both engines have the same transitions and states.
     #[test]
     fn adopting_equal_rules_changes_nothing(steps in story(), often in 1..5usize) {
         let (mut once, mut again) = (many(), many());

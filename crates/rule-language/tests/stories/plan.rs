@@ -1,9 +1,9 @@
 //! Tests of windows that share series.
 
-use gc_rules::plan::{Measured, Plan, When};
+use rule_engine::plan::{MeasuredSeries, Plan, SampleTrigger};
 use rule_language::load::{load, shipped};
 
-use super::story::of_file;
+use super::story::load_file;
 
 /// Scenario: windows of one rule have the same condition, value and extent; some of their functions can share a series.
 /// Guarantee: windows share a series if possible, and the condition exists once.
@@ -16,7 +16,7 @@ fn windows_share_series_and_conditions() {
         rate: {fn: rate, where: gc.generation == 2, over: 1h, min_samples: 3}\n      \
         other: {fn: r2, of: gc.suspend_ms, where: gc.generation == 2, over: 1h}\n    \
         when: slope > 1.0 && fit > 0.5 && full > 1.0 && rate > 1.0 && other > 0.5\n";
-    let rules = of_file(text);
+    let rules = load_file(text);
     let plan = Plan::new(&rules.windows);
     assert_eq!(rules.windows.len(), 5);
     assert_eq!(plan.series.len(), 3);
@@ -42,12 +42,17 @@ fn every_window_is_fed_once() {
     let rules = load(&shipped()).unwrap().rules;
     let plan = Plan::new(&rules.windows);
     assert_eq!(plan.of_window.len(), rules.windows.len());
-    let times = [When::Gc, When::Keyed, When::Suspension, When::Tick];
+    let times = [
+        SampleTrigger::Gc,
+        SampleTrigger::Keyed,
+        SampleTrigger::Suspension,
+        SampleTrigger::Tick,
+    ];
     let feeds = times.iter().flat_map(|when| plan.feeds_at(*when));
     let (places, feeds): (Vec<usize>, Vec<_>) = feeds.unzip();
     assert_eq!(places, (0..plan.feeds()).collect::<Vec<_>>());
     let measured = feeds.iter().flat_map(|feed| plan.measured_of(feed));
-    let fed: Vec<usize> = measured.flat_map(Measured::series).collect();
+    let fed: Vec<usize> = measured.flat_map(MeasuredSeries::series).collect();
     assert_eq!(fed, (0..plan.series.len()).collect::<Vec<_>>());
     // The first window of a series refers to that series.
     for (series, window) in plan.series.iter().enumerate() {

@@ -1,8 +1,8 @@
 //! Replacement of rules while a process is monitored.
 
-use gc_rules::engine::State;
+use rule_engine::engine::State;
 
-use super::story::What::{Gc, Nothing, Rules};
+use super::story::StoryEvent::{Gc, Nothing, Rules};
 use super::story::*;
 
 const BEFORE: &str = r#"
@@ -22,13 +22,13 @@ const AFTER: &str = r#"
      keep_firing_for: 60s, summary: other words}
 "#;
 
-/// Scenario: rules are replaced while they fire. One changes only its texts and its place, one changes its threshold,
-/// one is new; the window of one has two of three samples.
+/// Scenario: rules are replaced while they fire. One rule changes only its texts and its position, one rule changes its
+/// threshold, and one rule is new. The window of one rule has two of three samples.
 /// Guarantee: rules with an unchanged meaning continue, and the changed rule ends. Windows keep their samples, and a
-/// new window ignores the time before.
+/// new window ignores the time before the replacement.
 #[test]
 fn rule_with_unchanged_meaning_continues() {
-    let mut story = Story::of(BEFORE);
+    let mut story = Story::from_list(BEFORE);
     story.play(&[
         (1.0, Gc(200), "fired kept 1, fired changed 1"),
         (2.0, Gc(10), ""),

@@ -1,12 +1,12 @@
 //! Tests of the remedies of incidents.
 
 use base::run_key::RunKey;
-use gc_rules::incident::{Found, FoundAllocations, FoundCaller, FoundCallers, FoundSite, remedy_for_a_process};
-use gc_rules::rule::Role;
+use incidents::{Findings, FoundAllocations, FoundCaller, FoundCallers, FoundSite, remedy_for_a_process};
+use rule_engine::rule::Role;
 use rule_language::load::{load, shipped};
 
-fn found() -> Found {
-    Found {
+fn found() -> Findings {
+    Findings {
         callers: Some(FoundCallers {
             callers: vec![FoundCaller::default()],
             ..FoundCallers::default()
@@ -15,7 +15,7 @@ fn found() -> Found {
             sites: vec![FoundSite::default()],
             ..FoundAllocations::default()
         }),
-        ..Found::default()
+        ..Findings::default()
     }
 }
 
@@ -36,11 +36,11 @@ fn remedy_omits_completed_steps() {
         "Set `x.y: on`. The PID is `gcwatch heap PID`."
     );
     // A burst without a finding has answered nothing.
-    assert!(remedy_for_a_process(remedy, Some(&Found::default()), run).starts_with("Find the caller"));
+    assert!(remedy_for_a_process(remedy, Some(&Findings::default()), run).starts_with("Find the caller"));
 }
 
 /// Scenario: the remedies of the shipped rules are rendered after bursts that found the code.
-/// Guarantee: each remedy still contains advice, and none requests what was already found.
+/// Guarantee: each remedy still contains advice, and no remedy requests facts that the burst found.
 #[test]
 fn shipped_remedies_still_contain_advice() {
     let rules = load(&shipped()).unwrap().rules;

@@ -1,9 +1,9 @@
 //! Stories of the states of one rule.
 
-use gc_rules::engine::State;
-use gc_rules::rule::Severity;
+use rule_engine::engine::State;
+use rule_engine::rule::Severity;
 
-use super::story::What::{Blind, End, Full, Gc, Named, Nothing, Open};
+use super::story::StoryEvent::{Blind, End, Full, Gc, Named, Nothing, Open};
 use super::story::*;
 
 const LONG: &str = r#"
@@ -12,11 +12,11 @@ const LONG: &str = r#"
 "#;
 
 /// Scenario: there are long pauses, some within a minute of each other, then none.
-/// Guarantee: each is an occurrence. There is one alert; it ends one minute after the last occurrence, and its times
-/// are those of the collections.
+/// Guarantee: each long pause is an occurrence. Occurrences within a minute form one alert, which ends one minute after
+/// its last occurrence and has the times of the collections.
 #[test]
 fn rule_on_collections_fires_until_minute_without_occurrence() {
-    let mut story = Story::of(LONG);
+    let mut story = Story::from_list(LONG);
     story.play(&[
         (1.0, Gc(10), ""),
         (2.5, Gc(300), "fired long 2.5"),
@@ -40,10 +40,11 @@ fn rule_on_collections_fires_until_minute_without_occurrence() {
 }
 
 /// Scenario: there is an occurrence, then two more, then the process exits.
-/// Guarantee: the alert counts all of them and has the time of the newest, while it fires and at its end.
+/// Guarantee: the alert counts all occurrences and has the time of the newest occurrence, while the alert fires and at
+/// its end.
 #[test]
 fn occurrences_are_counted() {
-    let mut story = Story::of(LONG);
+    let mut story = Story::from_list(LONG);
     for at in [1.0, 2.0, 3.5] {
         let verdict = story.collection(at, 0, Some(150));
         assert_eq!(verdict.matched.len(), 1);
@@ -67,7 +68,7 @@ const OPEN: &str = r#"
 /// fires again only after the cooldown.
 #[test]
 fn condition_becomes_true_without_events() {
-    Story::of(OPEN).play(&[
+    Story::from_list(OPEN).play(&[
         (1.0, Open(Some(0)), ""),
         (10.0, Nothing, ""),
         (15.5, Nothing, ""),
@@ -86,7 +87,7 @@ fn condition_becomes_true_without_events() {
 /// Guarantee: the first condition never fires; the second has one alert.
 #[test]
 fn short_conditions_do_not_fire_and_returning_ones_continue() {
-    Story::of(OPEN).play(&[
+    Story::from_list(OPEN).play(&[
         (1.0, Open(Some(0)), ""),
         (14.0, Open(None), ""),
         (30.0, Open(Some(18)), ""),
@@ -100,11 +101,11 @@ fn short_conditions_do_not_fire_and_returning_ones_continue() {
     ]);
 }
 
-/// Scenario: the condition is true during the cooldown, once only for a while.
+/// Scenario: the condition is true during the cooldown, the first time only for a short time.
 /// Guarantee: the short alert is suppressed and counted in the next alert.
 #[test]
 fn alerts_suppressed_by_cooldown_are_counted() {
-    let mut story = Story::of(OPEN);
+    let mut story = Story::from_list(OPEN);
     story.play(&[
         (1.0, Open(Some(0)), ""),
         (16.0, Nothing, "fired stuck 16"),
@@ -124,10 +125,10 @@ fn alerts_suppressed_by_cooldown_are_counted() {
 }
 
 /// Scenario: occurrences of a rule on collections fall into its cooldown.
-/// Guarantee: the collections are anomalies, there is no alert, and each is counted.
+/// Guarantee: the collections are anomalies without an alert, and the next alert counts them.
 #[test]
 fn collections_in_cooldown_are_still_anomalies() {
-    let mut story = Story::of(&LONG.replace("60s", "1s").replace("cooldown: 0s", "cooldown: 1m"));
+    let mut story = Story::from_list(&LONG.replace("60s", "1s").replace("cooldown: 0s", "cooldown: 1m"));
     story.play(&[(1.0, Gc(200), "fired long 1"), (2.0, Nothing, "ended long 2 cleared")]);
     for at in [3.0, 30.0, 61.9] {
         let verdict = story.collection(at, 0, Some(200));
@@ -145,12 +146,13 @@ const SHARE: &str = r#"
      when: share > 0.5, clear: share < 0.25, keep_firing_for: 0s, cooldown: 0s, summary: "{{ share | percent }}"}
 "#;
 
-/// Scenario: a share of time rises above one threshold, falls below it, and later below the other.
-/// Guarantee: the alert clears only at the second threshold; nothing fires before the process was observed for long
+/// Scenario: a share of time rises above the threshold of `when`, falls below it, and later falls below the threshold
+/// of `clear`.
+/// Guarantee: the alert clears only at the threshold of `clear`; nothing fires before the process was observed for long
 /// enough; the alert contains the value.
 #[test]
 fn alert_clears_by_separate_condition() {
-    let mut story = Story::of(SHARE);
+    let mut story = Story::from_list(SHARE);
     // 8 s of the first 8 s.
     story.play(&[(8.0, Gc(8_000), ""), (9.0, Nothing, "")]);
     let fired = story.step(10.0, &Nothing);
@@ -171,11 +173,11 @@ const BURST: &str = r#"
      when: long >= 2.0, clear: long < 1.0, keep_firing_for: 20s, summary: "{{ long }} long"}
 "#;
 
-/// Scenario: the count of an alert returns to 0, and the alert fires on for `keep_firing_for`.
+/// Scenario: the count of an alert returns to 0, and the alert continues for `keep_firing_for`.
 /// Guarantee: the alert ends with the last text from the time when its condition was true, not with a count of 0.
 #[test]
 fn last_text_is_from_time_of_true_condition() {
-    let mut story = Story::of(BURST);
+    let mut story = Story::from_list(BURST);
     story.play(&[(1.0, Gc(200), ""), (2.0, Gc(200), "fired burst 2")]);
     let ended = story.step(40.0, &Nothing);
     assert_eq!(words(&ended), "ended burst 32 cleared");
@@ -189,11 +191,11 @@ const MEDIAN: &str = r#"
 "#;
 
 /// Scenario: the samples of a window become unknown while the alert fires, and later they are known again.
-/// Guarantee: unknown neither fires nor ends an alert at once. The alert is held for 15 minutes, then ends as unknown,
-/// and the cooldown starts.
+/// Guarantee: an unknown condition neither fires an alert nor ends it at once. The alert is held for 15 minutes, then
+/// ends as unknown, and the cooldown starts.
 #[test]
 fn alert_with_unknown_condition_is_held() {
-    let mut story = Story::of(MEDIAN);
+    let mut story = Story::from_list(MEDIAN);
     assert_eq!(story.states(), [State::Inactive]);
     story.play(&[
         (1.0, Gc(200), ""),
@@ -226,7 +228,7 @@ fn alert_with_unknown_condition_is_held() {
 /// Guarantee: the rule is no longer pending, and unknown time does not count towards `for`.
 #[test]
 fn pending_rule_falls_back_to_unknown() {
-    let mut story = Story::of(&MEDIAN.replace("keep_firing_for: 0s", "for: 10s"));
+    let mut story = Story::from_list(&MEDIAN.replace("keep_firing_for: 0s", "for: 10s"));
     story.play(&[
         (1.0, Gc(200), ""),
         (2.0, Gc(200), ""),
@@ -256,7 +258,7 @@ const SLOW_ONE: &str = r#"
 /// collection and names the newest collection of that second.
 #[test]
 fn frequent_young_collections_are_evaluated_each_second() {
-    let mut story = Story::of(SLOW_ONE);
+    let mut story = Story::from_list(SLOW_ONE);
     for number in 0..3000 {
         let at = f64::from(number) / 100.0;
         let pause = if number == 1105 { 101 } else { 1 };
@@ -269,18 +271,18 @@ fn frequent_young_collections_are_evaluated_each_second() {
     assert_eq!(story.engine.states()[0].evaluations, 1 + 29);
 }
 
-/// Scenario: collections follow another one closely: a slow one of generation 2, and a slow one of generation 0 before
-/// the process exits.
+/// Scenario: collections follow another collection closely: a slow one of generation 2, and a slow one of generation 0
+/// before the process exits.
 /// Guarantee: a full collection is evaluated at once, and the last collection of a process is evaluated at its exit.
 #[test]
 fn full_and_last_collections_are_evaluated() {
     let first = [(1.0, Nothing, ""), (1.3, Gc(1), "")];
-    Story::of(SLOW_ONE).play(&[first.as_slice(), &[(1.4, Full(101), "fired slow 1.4")]].concat());
+    Story::from_list(SLOW_ONE).play(&[first.as_slice(), &[(1.4, Full(101), "fired slow 1.4")]].concat());
     let last = [
         (1.4, Gc(101), ""),
         (1.5, End, "fired slow 1.5, ended slow 1.5 process-ended"),
     ];
-    Story::of(SLOW_ONE).play(&[first.as_slice(), &last].concat());
+    Story::from_list(SLOW_ONE).play(&[first.as_slice(), &last].concat());
 }
 
 const FAILING: &str = r#"
@@ -291,7 +293,7 @@ const FAILING: &str = r#"
 /// Guarantee: the failures are counted and reported with the rule, and raise no alert.
 #[test]
 fn failures_are_counted() {
-    let mut story = Story::of(FAILING);
+    let mut story = Story::from_list(FAILING);
     story.play(&[(1.0, Gc(1), ""), (2.0, Full(1), ""), (3.0, Full(1), "")]);
     let state = story.engine.states().remove(0);
     assert_eq!((state.evaluations, state.failures), (3, 2));
@@ -310,7 +312,7 @@ const CHOSEN: &str = r#"
 /// until the end of its day.
 #[test]
 fn rule_applies_to_selected_processes() {
-    let mut story = Story::of(CHOSEN);
+    let mut story = Story::from_list(CHOSEN);
     // The stories start on 2023-11-14 at 22:13:20; the next day ends after 92,800 s.
     story.play(&[(1.0, Gc(200), "")]);
     assert_eq!(story.states(), [State::NotSelected]);
@@ -328,10 +330,10 @@ fn rule_applies_to_selected_processes() {
 }
 
 /// Scenario: an exception becomes applicable while the alert fires.
-/// Guarantee: the alert ends, because it would not fire now.
+/// Guarantee: the alert ends, because the rule would not fire now.
 #[test]
 fn exception_ends_firing_alert() {
-    Story::of(CHOSEN).play(&[
+    Story::from_list(CHOSEN).play(&[
         (2.0, Named("Web"), ""),
         (3.0, Gc(200), "fired chosen 3"),
         (4.0, Named("WebOld"), ""),
@@ -344,7 +346,7 @@ fn exception_ends_firing_alert() {
 /// stream does not move the engine.
 #[test]
 fn gaps_and_wild_times_are_bounded() {
-    let mut story = Story::of(&format!("{LONG}{SHARE}"));
+    let mut story = Story::from_list(&format!("{LONG}{SHARE}"));
     story.play(&[
         (1.0, Gc(200), "fired long 1"),
         (36_000.0, Nothing, "ended long 61 cleared"),
@@ -352,7 +354,7 @@ fn gaps_and_wild_times_are_bounded() {
     ]);
     story.engine.advance(base::time::Moment::NEVER);
     assert!(story.engine.alerts().is_empty());
-    let mut story = Story::of(LONG);
+    let mut story = Story::from_list(LONG);
     story.engine.collection(&collection(1, 0, i64::MAX, MS), base());
     story.play(&[
         (5.0, Gc(200), "fired long 5"),
@@ -372,7 +374,7 @@ fn window_can_be_tested_with_has() {
         )
     };
     let matches = |when: &str| {
-        let mut story = Story::of(&list(when));
+        let mut story = Story::from_list(&list(when));
         [1.0, 2.0, 3.0, 4.0].map(|at| !story.collection(at, 0, Some(7)).matched.is_empty())
     };
     assert_eq!(matches("has(usual)"), [false, false, true, true]);
@@ -390,7 +392,7 @@ fn window_can_be_tested_with_has() {
 /// severity.
 #[test]
 fn severity_rises_with_value() {
-    let mut story = Story::of(
+    let mut story = Story::from_list(
         "  - {id: pause, title: T, on: gc, severity: warning, when: gc.pause_ms > 100.0, summary: S, \
          worse: {error: gc.pause_ms > 1000.0, critical: gc.pause_ms > 10000.0}, keep_firing_for: 1m}\n",
     );

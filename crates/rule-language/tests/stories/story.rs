@@ -5,10 +5,10 @@ use std::sync::Arc;
 use base::time::{Moment, TimeBase, Wall};
 use clr_gc::event::{GcReason, GcType};
 use clr_gc::gc::{Collection, Pause, PauseKind};
-use gc_rules::alert::{CollectionVerdict, Transition};
-use gc_rules::engine::{Engine, State};
-use gc_rules::field::{Open, ProcessFacts, StreamFacts};
-use gc_rules::rule_set::RuleSet;
+use rule_engine::alert::{CollectionVerdict, Transition};
+use rule_engine::engine::{Engine, State};
+use rule_engine::field::{OperationStarts, ProcessFacts, StreamFacts};
+use rule_engine::rule_set::RuleSet;
 use rule_language::load::{SourceFile, load};
 
 pub(crate) const S: u64 = 1_000_000_000;
@@ -17,20 +17,20 @@ pub(crate) const MS: i64 = 1_000_000;
 /// Start of the stories, in Unix seconds.
 pub(crate) const BEGIN: u64 = 1_700_000_000;
 
-/// An event.
+/// A step of a story.
 #[derive(Debug, Clone)]
-pub(crate) enum What {
+pub(crate) enum StoryEvent {
     /// No event; time passes.
     Nothing,
     /// A collection of generation 0 with a pause in milliseconds.
     Gc(i64),
     /// A blocking collection of generation 2 with a pause in milliseconds.
     Full(i64),
-    /// A collection about which nothing is known.
+    /// A collection whose data is unknown.
     Blind,
     /// The process gets this name.
     Named(&'static str),
-    /// A collection has been open since that second; `None` if no collection is open.
+    /// A collection has been open since this second of the story; `None` if no collection is open.
     Open(Option<u64>),
     /// The rules are replaced.
     Rules(&'static str),
@@ -44,11 +44,11 @@ pub(crate) fn rules(list: &str) -> Arc<RuleSet> {
         return Arc::default();
     }
     let header = "apiVersion: gcwatch/v1\ngroups: {g: One group, h: Another one}\nrules:\n";
-    of_file(&format!("{header}{list}"))
+    load_file(&format!("{header}{list}"))
 }
 
 /// Loads the rules of a file.
-pub(crate) fn of_file(text: &str) -> Arc<RuleSet> {
+pub(crate) fn load_file(text: &str) -> Arc<RuleSet> {
     let loaded = load(&[SourceFile::new("test.yaml", text)]);
     Arc::new(loaded.unwrap_or_else(|problems| panic!("{problems:#?}")).rules)
 }
@@ -58,12 +58,12 @@ pub(crate) struct Story {
     pub(crate) engine: Engine,
     pub(crate) number: u32,
     wall: Wall,
-    /// Second of the story since which a collection is open.
+    /// Second of the story since which a collection is open; `None` if no collection is open.
     open: Option<u64>,
 }
 
 impl Story {
-    pub(crate) fn of(list: &str) -> Self {
+    pub(crate) fn from_list(list: &str) -> Self {
         Self::with(rules(list))
     }
 
@@ -76,17 +76,17 @@ impl Story {
         }
     }
 
-    /// Sets the wall clock forward by some seconds.
+    /// Sets the wall clock forward by `by_seconds`, or back if `by_seconds` is negative.
     pub(crate) fn set_clock(&mut self, by_seconds: i64) {
         self.wall = Wall::ahead(self.wall.ahead_ns() + by_seconds * 1000 * MS);
-        self.know_stream();
+        self.update_stream();
     }
 
-    fn know_stream(&mut self) {
+    fn update_stream(&mut self) {
         let collection = self.open.map(|since| moment(since as f64));
-        let open = Open {
+        let open = OperationStarts {
             collection,
-            ..Open::default()
+            ..OperationStarts::default()
         };
         self.engine.stream(StreamFacts {
             open,
@@ -96,24 +96,24 @@ impl Story {
     }
 
     /// Plays an event at `at` seconds and returns the transitions, without the rules that matched the collection.
-    pub(crate) fn step(&mut self, at: f64, what: &What) -> Vec<Transition> {
+    pub(crate) fn step(&mut self, at: f64, what: &StoryEvent) -> Vec<Transition> {
         let now = moment(at);
         let mut transitions = self.engine.advance(now);
         match what {
-            What::Nothing => {}
-            What::Gc(pause) => transitions.extend(self.collection(at, 0, Some(*pause)).transitions),
-            What::Full(pause) => transitions.extend(self.collection(at, 2, Some(*pause)).transitions),
-            What::Blind => transitions.extend(self.collection(at, 0, None).transitions),
-            What::Named(name) => {
+            StoryEvent::Nothing => {}
+            StoryEvent::Gc(pause) => transitions.extend(self.collection(at, 0, Some(*pause)).transitions),
+            StoryEvent::Full(pause) => transitions.extend(self.collection(at, 2, Some(*pause)).transitions),
+            StoryEvent::Blind => transitions.extend(self.collection(at, 0, None).transitions),
+            StoryEvent::Named(name) => {
                 let facts = ProcessFacts::new(None, Some(name), None, []);
                 transitions.extend(self.engine.learned(facts, now));
             }
-            What::Open(since) => {
+            StoryEvent::Open(since) => {
                 self.open = *since;
-                self.know_stream();
+                self.update_stream();
             }
-            What::Rules(list) => transitions.extend(self.engine.adopt(rules(list), now)),
-            What::End => transitions.extend(self.engine.end(now)),
+            StoryEvent::Rules(list) => transitions.extend(self.engine.adopt(rules(list), now)),
+            StoryEvent::End => transitions.extend(self.engine.end(now)),
         }
         transitions
     }
@@ -128,7 +128,7 @@ impl Story {
     }
 
     /// Plays a story: second, event, expected transitions. Every line is checked.
-    pub(crate) fn play(&mut self, lines: &[(f64, What, &str)]) {
+    pub(crate) fn play(&mut self, lines: &[(f64, StoryEvent, &str)]) {
         for (at, what, expected) in lines {
             let transitions = self.step(*at, what);
             assert_eq!(words(&transitions), *expected, "at {at} s, {what:?}");

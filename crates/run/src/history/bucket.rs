@@ -6,7 +6,7 @@ use clr_gc::event::GcType;
 use clr_gc::gc::Collection;
 
 use super::packed::{Pass, Record};
-use super::{BUCKETS, MOST_BUCKET_BYTES, committed, type_of};
+use super::{BUCKETS, MAX_BUCKET_BYTES, committed, type_of};
 
 /// Length of a bucket.
 pub const BUCKET_NS: u64 = 10_000_000_000;
@@ -16,11 +16,11 @@ pub fn bucket_of(at: Moment) -> u64 {
     at.ns() / BUCKET_NS
 }
 
-/// Number of kinds of collections: generation times type, plus one for those with unknown values.
+/// Number of kinds of collections: three generations times three types, plus one kind for all other values.
 pub(crate) const KINDS: usize = 10;
 
-/// Unit of pause lengths, 4 µs, as a power of two. Pauses of less than two units are one class; above that, each half
-/// of a power of two is one class.
+/// Unit of pause lengths, 4 µs, as a power of two of nanoseconds. Pauses of less than two units are one class. From two
+/// units, each half of a power of two is one class.
 const UNIT_BITS: u32 = 12;
 
 /// Events of ten seconds. Sums are over the collections that ended in the bucket; the stopped time and the allocation
@@ -31,7 +31,7 @@ pub struct Bucket {
     pub index: u64,
     /// Time for which the managed threads were suspended, in nanoseconds.
     pub stopped_ns: u64,
-    /// Longest pause of a collection, in nanoseconds.
+    /// Duration of the longest pause of a collection, in nanoseconds; `None` if no pause is known.
     pub longest_ns: Option<u64>,
     /// Pauses by class of length: class and count, in order.
     pub pauses: Vec<(u8, u32)>,
@@ -41,7 +41,7 @@ pub struct Bucket {
     pub induced: u32,
     /// Number of collections that overlap a loss of events.
     pub lossy: u32,
-    /// Allocated bytes, if collections show them.
+    /// Allocated bytes; `None` if no collection shows them.
     pub allocated: Option<u64>,
     /// Whether the allocation before a collection that ended in the bucket is unknown, so that the true value is
     /// higher.
@@ -54,8 +54,8 @@ pub struct Bucket {
     pub container_memory: Option<u64>,
 }
 
-/// Returns the index in [`Bucket::collections`]: three for each generation (blocking, background, foreground), then one
-/// for all others.
+/// Returns the index in [`Bucket::collections`]: three indexes for each generation (blocking, background, foreground),
+/// then one index for all other values.
 pub(crate) fn kind_of(generation: Option<u32>, gc_type: Option<GcType>) -> usize {
     let type_place = match gc_type {
         Some(GcType::BLOCKING) => Some(0),
@@ -72,17 +72,17 @@ pub(crate) fn kind_of(generation: Option<u32>, gc_type: Option<GcType>) -> usize
     }
 }
 
-/// Returns the class of a length.
+/// Returns the class of a length in nanoseconds.
 pub(crate) fn class_of(ns: u64) -> u8 {
     let units = ns >> UNIT_BITS;
     let Some(power) = units.checked_ilog2().and_then(|power| power.checked_sub(1)) else {
         return 0;
     };
-    // There are at most 51 powers of two.
+    // There are at most 51 powers of two, so the class fits into a byte.
     (1 + power * 2 + ((units >> power) & 1) as u32) as u8
 }
 
-/// Returns the shortest length above a class.
+/// Returns the shortest length above a class, in nanoseconds.
 pub(crate) fn class_end_ns(class: u8) -> u64 {
     let Some(place) = class.checked_sub(1) else {
         return 2 << UNIT_BITS;
@@ -91,7 +91,7 @@ pub(crate) fn class_end_ns(class: u8) -> u64 {
     u64::try_from(halves).unwrap_or(u64::MAX)
 }
 
-/// Returns the count of a class, which is inserted in order if it does not exist.
+/// Returns the count of a class. Inserts the class in order if it does not exist.
 pub(crate) fn count_of<C: Copy + Default>(counts: &mut Vec<(u8, C)>, class: u8) -> &mut C {
     let place = counts.partition_point(|(known, _)| *known < class);
     if counts.get(place).is_none_or(|(known, _)| *known != class) {
@@ -137,7 +137,7 @@ impl Bucket {
         self.container_memory = later.container_memory.or(self.container_memory);
     }
 
-    /// Returns the bytes in all generations after the last collection.
+    /// Returns the bytes in all generations after the last collection, or `None` if no generation is known.
     pub fn heap_after(&self) -> Option<u64> {
         self.heap.iter().flatten().copied().reduce(u64::saturating_add)
     }
@@ -147,7 +147,7 @@ impl Bucket {
         self.allocated = Some(self.allocated.unwrap_or(0).saturating_add(bytes));
     }
 
-    /// Adds a collection that ended in the bucket. Its allocation is added separately, because it can belong to several
+    /// Adds a collection that ended in the bucket. The allocation is added separately, because it can belong to several
     /// buckets.
     pub fn collection(&mut self, collection: &Collection, pause_ns: Option<u64>) {
         let kind = kind_of(collection.generation, type_of(collection));
@@ -178,7 +178,7 @@ const HAS_COMMITTED: u32 = 16;
 const IS_LOWER_BOUND: u32 = 32;
 
 impl Record for Bucket {
-    const MOST: (usize, usize) = (BUCKETS as usize - 1, MOST_BUCKET_BYTES);
+    const CAPACITY: (usize, usize) = (BUCKETS as usize - 1, MAX_BUCKET_BYTES);
 
     fn pass(&mut self, before: &Self, pass: &mut impl Pass) {
         pass.near(&mut self.index, before.index.wrapping_add(1));
@@ -219,7 +219,7 @@ impl Record for Bucket {
 }
 
 impl Bucket {
-    /// Writes or reads which counts are not zero, and these counts.
+    /// Writes or reads a bit mask of the counts that are not zero, and then these counts.
     fn pass_counts(&mut self, pass: &mut impl Pass) {
         let mut present = 0u32;
         for (place, count) in self.collections.iter().enumerate() {
@@ -233,7 +233,8 @@ impl Bucket {
         }
     }
 
-    /// Writes or reads the classes as differences, each combined with its count, which usually takes one byte.
+    /// Writes or reads the number of classes, and each class as its difference from the previous class. The difference
+    /// and the count of a class are combined into one number, which usually takes one byte.
     fn pass_pauses(&mut self, pass: &mut impl Pass) {
         let mut length = self.pauses.len() as u64;
         pass.unsigned(&mut length);
@@ -244,18 +245,22 @@ impl Bucket {
         let mut last = 0;
         for (place, (class, count)) in self.pauses.iter_mut().enumerate() {
             let distance = u64::from(class.wrapping_sub(last));
-            let near = if place == 0 { 0 } else { distance.min(FAR) };
-            let mut both = u64::from(*count) * (FAR + 1) + (near % FAR);
+            let near = if place == 0 {
+                0
+            } else {
+                distance.min(MIN_SEPARATE_DIFFERENCE)
+            };
+            let mut both = u64::from(*count) * (MIN_SEPARATE_DIFFERENCE + 1) + (near % MIN_SEPARATE_DIFFERENCE);
             pass.unsigned(&mut both);
-            let mut distance = if both.is_multiple_of(FAR + 1) {
+            let mut distance = if both.is_multiple_of(MIN_SEPARATE_DIFFERENCE + 1) {
                 distance
             } else {
-                both % (FAR + 1)
+                both % (MIN_SEPARATE_DIFFERENCE + 1)
             };
-            if both.is_multiple_of(FAR + 1) {
+            if both.is_multiple_of(MIN_SEPARATE_DIFFERENCE + 1) {
                 pass.unsigned(&mut distance);
             }
-            *count = u32::try_from(both / (FAR + 1)).unwrap_or(u32::MAX);
+            *count = u32::try_from(both / (MIN_SEPARATE_DIFFERENCE + 1)).unwrap_or(u32::MAX);
             *class = last.wrapping_add(distance as u8);
             last = *class;
         }
@@ -265,16 +270,16 @@ impl Bucket {
 /// Number of classes of pauses, which one byte identifies.
 const CLASSES: usize = 256;
 
-/// Differences of at least this value are written separately.
-const FAR: u64 = 3;
+/// Differences of at least this value, and the first class, are written separately.
+const MIN_SEPARATE_DIFFERENCE: u64 = 3;
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    /// Scenario: lengths range from zero to an hour, and to the longest that fits into a number.
-    /// Guarantee: classes increase with the length, each length is within its class, and no class is wider than half
-    /// its end.
+    /// Scenario: lengths range from zero to the longest that fits into a number.
+    /// Guarantee: classes increase with the length, each length is within its class, and no class except the first is
+    /// wider than half its end.
     #[test]
     fn pause_classes_are_half_a_power_wide() {
         let mut last = 0;

@@ -1,4 +1,4 @@
-//! Buckets of the last 30 minutes: the newest bucket unpacked, the others packed.
+//! Buckets of the last 30 minutes: the newest bucket unpacked, all other buckets packed.
 
 use base::time::Moment;
 
@@ -19,7 +19,7 @@ impl Buckets {
         self.closed.iter().chain(self.open.clone())
     }
 
-    /// Changes the bucket of a time. A bucket before the oldest is ignored.
+    /// Applies `change` to the bucket that contains `at`. A time before the last 30 minutes is ignored.
     pub(crate) fn at(&mut self, at: Moment, change: impl FnOnce(&mut Bucket)) {
         self.in_bucket(bucket_of(at), change);
     }
@@ -94,7 +94,8 @@ impl Buckets {
     }
 
     /// Adds bytes allocated between two instants, assumed to be evenly distributed: each bucket gets the part that
-    /// falls into it. An interval shorter than a bucket counts where it ended.
+    /// falls into it. The bytes of an interval that is not longer than a bucket count in the bucket in which the
+    /// interval ended.
     pub(crate) fn allocated(&mut self, (from, to): (Moment, Moment), bytes: u64) {
         let (from, to) = (from.ns(), to.ns().max(1));
         let last = to.saturating_sub(1);

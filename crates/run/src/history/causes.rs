@@ -6,7 +6,7 @@ use clr_gc::gc::Collection;
 use super::{length, type_of};
 
 /// Maximum number of rows; services have five to ten. All further reasons share one row.
-pub(crate) const MOST_CAUSES: usize = 16;
+pub(crate) const MAX_CAUSES: usize = 16;
 
 /// The collections with the same reason, generation and type.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -15,7 +15,7 @@ pub struct Cause {
     pub reason: Option<GcReason>,
     pub generation: Option<u32>,
     pub gc_type: Option<GcType>,
-    /// Whether a tool requested them for heap dumps.
+    /// Whether a tool requested the collections for heap dumps.
     pub requested_by_tool: bool,
     /// Whether this is the row for all collections without a separate row.
     pub is_rest: bool,
@@ -25,7 +25,7 @@ pub struct Cause {
     pub unknown_pauses: u64,
     /// Sum of the known pauses, in nanoseconds.
     pub pause_ns: u64,
-    /// Longest pause, in nanoseconds.
+    /// Duration of the longest pause, in nanoseconds; `None` if no pause is known.
     pub longest_ns: Option<u64>,
 }
 
@@ -47,7 +47,7 @@ impl Causes {
             let kind = (cause.reason, cause.generation, cause.gc_type);
             (cause.is_rest, cause.requested_by_tool, kind)
         };
-        if self.0.len() >= MOST_CAUSES && self.0.iter().all(|known| key(known) != key(&new)) {
+        if self.0.len() >= MAX_CAUSES && self.0.iter().all(|known| key(known) != key(&new)) {
             new = Cause {
                 is_rest: true,
                 ..Cause::default()
@@ -70,7 +70,7 @@ impl Causes {
         }
     }
 
-    /// Returns all rows, by descending pause.
+    /// Returns all rows, by descending sum of pauses.
     pub fn all(&self) -> Vec<Cause> {
         let mut all = self.0.clone();
         all.sort_by_key(|cause| std::cmp::Reverse((cause.pause_ns, cause.count)));

@@ -5,7 +5,7 @@ use clr_gc::event::{GcReason, GcType};
 use clr_gc::gc::Collection;
 
 use super::packed::{Pass, Record};
-use super::{MOST_MARK_BYTES, MOST_MARKS, length, type_of};
+use super::{MAX_MARK_BYTES, MAX_MARKS, length, type_of};
 
 /// A collection as a point.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -13,12 +13,12 @@ pub struct Mark {
     pub number: u64,
     /// Start time, in milliseconds of the clock of [`Moment`]s.
     start_ms: u64,
-    /// Duration for which the collection stopped the process; `None` if it was not observed.
+    /// Duration for which the collection stopped the process, in nanoseconds; `None` if it was not observed.
     pub pause_ns: Option<u64>,
     pub generation: Option<u64>,
-    /// Type; a collection that became blocking is blocking.
+    /// Type; `None` if unknown. A collection that became blocking is blocking.
     gc_type: Option<u64>,
-    /// Reason for the collection.
+    /// Reason for the collection; `None` if unknown.
     reason: Option<u64>,
     /// Whether the collection overlaps a loss of events.
     pub lossy: bool,
@@ -26,7 +26,7 @@ pub struct Mark {
 
 impl Mark {
     /// Creates the point of a collection that started at `start`.
-    pub fn of(collection: &Collection, start: Moment) -> Self {
+    pub fn new(collection: &Collection, start: Moment) -> Self {
         Self {
             number: collection.number.into(),
             start_ms: start.ns() / 1_000_000,
@@ -47,7 +47,7 @@ impl Mark {
         self.gc_type.map(|code| GcType(code as u32))
     }
 
-    /// Returns the reason for the collection.
+    /// Returns the reason for the collection, or `None` if it is unknown.
     pub fn reason(&self) -> Option<GcReason> {
         self.reason.map(|code| GcReason(code as u32))
     }
@@ -56,21 +56,21 @@ impl Mark {
 /// Limit below which generations and types are written together with other small values.
 const SMALL: u64 = 3;
 /// The most frequent reason: allocation of small objects.
-const MOST_FREQUENT: u64 = 0;
+const MAX_FREQUENT: u64 = 0;
 
 impl Record for Mark {
-    const MOST: (usize, usize) = (MOST_MARKS, MOST_MARK_BYTES);
+    const CAPACITY: (usize, usize) = (MAX_MARKS, MAX_MARK_BYTES);
 
     fn pass(&mut self, before: &Self, pass: &mut impl Pass) {
         pass.near(&mut self.number, before.number.wrapping_add(1));
         pass.near(&mut self.start_ms, before.start_ms);
         pass.optional(&mut self.pause_ns);
-        // Generation and type are nearly always small: five values each (unknown, three, another one). Together with
-        // whether it is lossy and whether the reason is the most frequent one, they take one byte.
+        // Generation and type are nearly always small and have five codes each: unknown, three small values, and any
+        // other value. Together with two bits (lossy, most frequent reason), they take one byte.
         let code = |value: Option<u64>| value.map_or(0, |value| value.min(SMALL) + 1);
         let mut all = code(self.generation) * 5 + code(self.gc_type);
         all = all * 2 + u64::from(self.lossy);
-        all = all * 2 + u64::from(self.reason == Some(MOST_FREQUENT));
+        all = all * 2 + u64::from(self.reason == Some(MAX_FREQUENT));
         pass.unsigned(&mut all);
         let is_frequent = all % 2 == 1;
         self.lossy = all / 2 % 2 == 1;
@@ -79,7 +79,7 @@ impl Record for Mark {
                 0 => *value = None,
                 code if code <= SMALL => *value = Some(code - 1),
                 _ => {
-                    // This is rare: a number that no runtime sends.
+                    // Numbers this large are rare, because no runtime sends them.
                     let mut number = value.unwrap_or(0);
                     pass.unsigned(&mut number);
                     *value = Some(number);
@@ -87,7 +87,7 @@ impl Record for Mark {
             }
         }
         if is_frequent {
-            self.reason = Some(MOST_FREQUENT);
+            self.reason = Some(MAX_FREQUENT);
         } else {
             pass.optional(&mut self.reason);
         }

@@ -8,13 +8,13 @@ use std::collections::VecDeque;
 /// A record that a queue can hold.
 pub(crate) trait Record: Clone + Default {
     /// Maximum number of records in a queue, and maximum total size in bytes.
-    const MOST: (usize, usize);
+    const CAPACITY: (usize, usize);
 
     /// Writes or reads all fields. `before` is the previous record.
     fn pass(&mut self, before: &Self, pass: &mut impl Pass);
 }
 
-/// Writes or reads numbers.
+/// A pass that writes or reads numbers.
 pub(crate) trait Pass {
     fn number(&mut self, value: &mut u128);
 
@@ -31,21 +31,21 @@ pub(crate) trait Pass {
         *value = low(number) as u32;
     }
 
-    /// Writes or reads an integer as its distance from another.
+    /// Writes or reads an integer as its distance from `other`.
     fn near(&mut self, value: &mut u64, other: u64) {
         let mut number = zigzag(value.wrapping_sub(other));
         self.number(&mut number);
         *value = unzigzag(number).wrapping_add(other);
     }
 
-    /// Writes or reads an integer that may be unknown.
+    /// Writes or reads an integer that can be unknown.
     fn optional(&mut self, value: &mut Option<u64>) {
         let mut number = value.map_or(0, |value| u128::from(value) + 1);
         self.number(&mut number);
         *value = number.checked_sub(1).map(low);
     }
 
-    /// Writes or reads an integer that may be unknown, as its distance from another.
+    /// Writes or reads an integer that can be unknown, as its distance from `other`, or from 0 if `other` is unknown.
     fn optional_near(&mut self, value: &mut Option<u64>, other: Option<u64>) {
         let other = other.unwrap_or(0);
         let mut number = value.map_or(0, |value| zigzag(value.wrapping_sub(other)) + 1);
@@ -115,7 +115,7 @@ struct Reader<I> {
 impl<'a, I: Iterator<Item = &'a u8>> Pass for Reader<I> {
     fn number(&mut self, value: &mut u128) {
         *value = 0;
-        // The bytes come from a writer; 2^65 takes at most 19.
+        // A `u128` takes at most 19 bytes. Damaged bytes cannot make a number longer.
         for shift in (0..19).map(|place| place * 7) {
             let byte = *self.bytes.next().unwrap_or(&0);
             self.read += 1;
@@ -127,7 +127,7 @@ impl<'a, I: Iterator<Item = &'a u8>> Pass for Reader<I> {
     }
 }
 
-/// Packs records. The first record has no predecessor.
+/// Packs records. The predecessor of the first record is the default record.
 pub(crate) fn packed<R: Record>(records: &[R]) -> Vec<u8> {
     let mut writer = Writer(Vec::new());
     let mut before = R::default();
@@ -172,7 +172,7 @@ const STEP: usize = 128;
 
 impl<R: Record> Default for Queue<R> {
     fn default() -> Self {
-        let (most, most_bytes) = R::MOST;
+        let (most, most_bytes) = R::CAPACITY;
         Self {
             bytes: VecDeque::new(),
             count: 0,
@@ -185,7 +185,7 @@ impl<R: Record> Default for Queue<R> {
 }
 
 impl<R: Record> Queue<R> {
-    /// Adds a record. The oldest records make room for it.
+    /// Adds a record. Drops the oldest records if the bounds require this.
     pub(crate) fn push(&mut self, mut record: R) {
         let mut writer = Writer(Vec::with_capacity(64));
         record.pass(&self.last, &mut writer);
@@ -267,7 +267,7 @@ mod tests {
     struct Three(u64, Option<u64>, Option<u64>);
 
     impl Record for Three {
-        const MOST: (usize, usize) = (0, 0);
+        const CAPACITY: (usize, usize) = (0, 0);
 
         fn pass(&mut self, before: &Self, pass: &mut impl Pass) {
             pass.near(&mut self.0, before.0);

@@ -7,15 +7,15 @@ use super::bucket::{Bucket, KINDS, class_end_ns, count_of};
 pub struct Pauses {
     /// Time for which the managed threads were suspended, in nanoseconds.
     pub stopped_ns: u64,
-    /// Longest pause, in nanoseconds.
+    /// Duration of the longest pause, in nanoseconds; `None` if no pause is known.
     pub longest_ns: Option<u64>,
     /// Number of collections by generation and type, as in a bucket.
     pub collections: [u64; KINDS],
     /// Number of collections requested by code.
     pub induced: u64,
-    /// Allocated bytes.
+    /// Allocated bytes; `None` if no collection shows them.
     pub allocated: Option<u64>,
-    /// Whether the true allocation is higher.
+    /// Whether the true allocation is higher, because a part of it is unknown.
     pub allocated_lower_bound: bool,
     /// Pauses by class of length.
     classes: Vec<(u8, u64)>,
@@ -38,8 +38,8 @@ impl Pauses {
         }
     }
 
-    /// Returns a quantile by nearest rank, rounded up to the end of its class (longer by at most half), but never
-    /// longer than the longest pause. `None` if no pause is known.
+    /// Returns a quantile of the pauses by nearest rank, in nanoseconds, or `None` if no pause is known. The quantile
+    /// is rounded up to the end of its class (longer by at most half), but is never longer than the longest pause.
     pub fn quantile(&self, percent: u64) -> Option<u64> {
         let known: u64 = self.classes.iter().map(|(_, count)| count).sum();
         let rank = (known * percent).div_ceil(100).max(1);

@@ -1,12 +1,12 @@
 //! The low-water mark of the memory that the collector has and does not use.
 //!
-//! Free space between objects and committed, unused memory are the collector's working room: allocation and promotion
-//! consume it, and a full collection restores it. Only the part that no cycle between two full collections touched is
-//! beyond working room.
+//! Free space between objects and committed, unused memory are the collector's working room. Allocation and promotion
+//! consume this room, and a full collection restores it. Only the part that no cycle between two full collections used
+//! is beyond working room.
 //!
-//! The room is at its minimum right before a collection: what is committed, without the objects that the previous
-//! collection left and without the bytes allocated since. The mark is the minimum of the cycles that ended in the hour
-//! before the newest full collection.
+//! The room is at its minimum directly before a collection: the committed memory, without the objects that the previous
+//! collection left and without the bytes allocated since. The mark is the minimum of the current cycle and of the
+//! cycles that ended in the hour before the last full collection.
 
 use std::collections::VecDeque;
 
@@ -14,7 +14,7 @@ use base::time::Moment;
 use clr_gc::gc::Collection;
 use processes::container::ledger::HeapFigures;
 
-/// Length of a slot. Cycles that end in the same slot share an entry.
+/// Length of a slot, in nanoseconds. Cycles that end in the same slot share an entry.
 const SLOT_NS: u64 = 300_000_000_000;
 
 /// Number of slots in the window.
@@ -24,7 +24,8 @@ const SLOTS: u32 = 12;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Cycle {
     slot: u32,
-    /// KiB; `u32::MAX` if a collection in a cycle did not show its room. The history of a run has little memory.
+    /// Size in KiB; `u32::MAX` if the room of a collection in a cycle is unknown. The field is smaller than a `u64`,
+    /// because the history of a run has little memory.
     kib: u32,
 }
 
@@ -37,54 +38,54 @@ impl Cycle {
         }
     }
 
-    /// Bytes; `None` if a collection in a cycle did not show its room.
+    /// Returns the size in bytes; `None` if the room of a collection in a cycle is unknown.
     fn low(self) -> Option<u64> {
         (self.kib != u32::MAX).then(|| u64::from(self.kib) << 10)
     }
 }
 
-/// Room over the cycles between full collections.
+/// The working room over the cycles between full collections.
 #[derive(Debug, Clone, Default)]
-pub struct Room {
-    /// Whole cycles, the oldest first.
+pub struct RoomHistory {
+    /// Complete cycles, oldest first.
     cycles: VecDeque<Cycle>,
-    /// The lowest room since the newest full collection; `None` before the first full collection.
+    /// The lowest room since the last full collection; `None` before the first full collection.
     open: Option<Low>,
-    /// Room and objects after the newest collection.
+    /// Room and objects after the last collection; `None` if unknown.
     after: Option<After>,
 }
 
-/// A minimum over collections.
+/// A minimum over several collections.
 #[derive(Debug, Clone, Copy)]
 enum Low {
-    /// No collection has followed the full one.
+    /// No collection has occurred since the full collection.
     NotMeasured,
     Bytes(u64),
-    /// A collection did not show its room.
+    /// The room of a collection is unknown.
     Unknown,
 }
 
-/// The heap after a collection, bytes.
+/// The heap after a collection, in bytes.
 #[derive(Debug, Clone, Copy)]
 struct After {
     room: u64,
     objects: u64,
 }
 
-/// The figures of a collection that show the room, in bytes.
+/// The figures of a collection that determine the room, in bytes; `None` if unknown.
 #[derive(Debug, Clone, Copy)]
 struct Reading {
     is_full: bool,
-    /// Committed for objects, in use or kept, when it started.
+    /// Bytes committed for objects, in use or kept, when the collection started.
     committed_before: Option<u64>,
-    /// Allocated since the previous collection.
+    /// Bytes allocated since the previous collection.
     allocated: Option<u64>,
     after: Option<After>,
 }
 
 impl Reading {
-    fn of(collection: &Collection) -> Self {
-        let heap = HeapFigures::of(collection);
+    fn from_collection(collection: &Collection) -> Self {
+        let heap = HeapFigures::from_collection(collection);
         Self {
             is_full: collection.generation == Some(2),
             committed_before: collection.committed.total_before(),
@@ -97,14 +98,14 @@ impl Reading {
     }
 }
 
-impl Room {
-    /// Maximum memory of the entries, in bytes. A queue doubles until it has room.
+impl RoomHistory {
+    /// Maximum memory of the entries, in bytes. The capacity of a queue doubles when it is full.
     #[cfg(test)]
     const MAX_BYTES: usize = (SLOTS as usize + 2).next_power_of_two() * size_of::<Cycle>();
 
-    /// Applies a collection, in the order in which the histories of collections are complete.
+    /// Applies a collection. Collections are applied in the order in which their histories become complete.
     pub(crate) fn observe(&mut self, collection: &Collection, at: Moment) {
-        self.apply(Reading::of(collection), at);
+        self.apply(Reading::from_collection(collection), at);
     }
 
     fn apply(&mut self, reading: Reading, at: Moment) {
@@ -123,8 +124,9 @@ impl Room {
         }
     }
 
-    /// The room right before a collection. The next allocation can commit new memory instead of using free space of an
-    /// old generation, so what is committed by then counts if it is known.
+    /// Returns the room directly before a collection. The next allocation can commit new memory instead of using free
+    /// space of an old generation, so the committed memory at that time counts if it is known. Returns `None` if the
+    /// previous collection or the allocated bytes are unknown.
     fn before(&self, reading: Reading) -> Option<u64> {
         let after = self.after?;
         let room = match reading.committed_before {
@@ -134,7 +136,7 @@ impl Room {
         Some(room.saturating_sub(reading.allocated?))
     }
 
-    /// A full collection ends a cycle.
+    /// Closes the current cycle after a full collection.
     fn close(&mut self, at: Moment) {
         let low = match self.open {
             None => return,
@@ -158,8 +160,8 @@ impl Room {
         }
     }
 
-    /// Returns the bytes that no cycle of the window used, or `None` without two full collections, or if a collection in
-    /// the window did not show its room.
+    /// Returns the bytes that no cycle of the window used; `None` if there were fewer than two full collections, or if
+    /// the room of a collection in the window is unknown.
     pub fn unused_by_cycles(&self) -> Option<u64> {
         let newest = self.cycles.back()?;
         let lower = |low: Option<u64>, cycle: &Cycle| low.zip(cycle.low()).map(|(one, other)| one.min(other));
@@ -171,7 +173,7 @@ impl Room {
         }
     }
 
-    /// Bytes on the heap that this takes.
+    /// Returns the size of the entries, in bytes.
     #[cfg(test)]
     pub(crate) fn memory_bytes(&self) -> usize {
         self.cycles.capacity() * size_of::<Cycle>()
@@ -189,7 +191,7 @@ mod tests {
         Moment::from_ns((1_000_000 + second) * 1_000_000_000)
     }
 
-    /// A collection: MiB committed before and after, MiB of objects after it, MiB allocated before it.
+    /// Returns a collection: MiB committed before and after it, MiB of objects after it, and MiB allocated before it.
     fn collection(is_full: bool, committed: [u64; 2], objects: u64, allocated: Option<u64>) -> Reading {
         Reading {
             is_full,
@@ -202,13 +204,13 @@ mod tests {
         }
     }
 
-    /// Scenario: a cache of 100 MiB with 400 MiB of free space. Young collections promote 50 MiB each into the free space,
-    /// until a full collection frees it again.
-    /// Guarantee: the mark is unknown before the second full collection, then it is the room before that one, and a cycle
-    /// in progress that needs more lowers it at once.
+    /// Scenario: a cache of 100 MiB has 400 MiB of free space. Collections of young generations promote 50 MiB each
+    /// into the free space, until a full collection frees it again.
+    /// Guarantee: the mark is unknown before the second full collection; then it is the room before that collection,
+    /// and a current cycle that needs more room lowers the mark at once.
     #[test]
     fn mark_is_room_that_no_cycle_used() {
-        let mut room = Room::default();
+        let mut room = RoomHistory::default();
         let committed = [520, 520];
         room.apply(collection(true, committed, 100, None), at(0));
         for step in 1..=5 {
@@ -216,7 +218,7 @@ mod tests {
             assert_eq!(room.unused_by_cycles(), None);
         }
         room.apply(collection(true, committed, 100, Some(20)), at(6));
-        // 520 committed, 350 objects, 20 allocated.
+        // There are 520 MiB committed, 350 MiB of objects and 20 MiB allocated.
         assert_eq!(room.unused_by_cycles(), Some(150 * MIB));
         room.apply(collection(false, committed, 480, Some(20)), at(7));
         assert_eq!(room.unused_by_cycles(), Some(150 * MIB));
@@ -224,12 +226,12 @@ mod tests {
         assert_eq!(room.unused_by_cycles(), Some(20 * MIB));
     }
 
-    /// Scenario: the program allocates more than the unused memory, so the runtime commits more; free space of generation 2
-    /// stays.
-    /// Guarantee: the free space that was not used remains in the mark.
+    /// Scenario: the program allocates more than the unused memory, so the runtime commits more, and the free space of
+    /// generation 2 stays.
+    /// Guarantee: the unused free space remains in the mark.
     #[test]
     fn new_commitment_leaves_free_space() {
-        let mut room = Room::default();
+        let mut room = RoomHistory::default();
         for second in 0..3 {
             let allocated = (second > 0).then_some(64);
             room.apply(collection(true, [264, 210], 100, allocated), at(second));
@@ -237,11 +239,12 @@ mod tests {
         assert_eq!(room.unused_by_cycles(), Some(100 * MIB));
     }
 
-    /// Scenario: a full collection every ten minutes, one cycle of which needs more; then one in each second.
-    /// Guarantee: a cycle counts for an hour, and the entries are bounded.
+    /// Scenario: there is a full collection every ten minutes, and one of the cycles needs more memory; then there is a
+    /// full collection every second.
+    /// Guarantee: a cycle counts for an hour, and the number of entries is bounded.
     #[test]
     fn cycle_counts_for_an_hour() {
-        let mut room = Room::default();
+        let mut room = RoomHistory::default();
         let full = |allocated: u64| collection(true, [300, 300], 100, Some(allocated));
         for minute in (0..=100).step_by(10) {
             room.apply(full(if minute == 30 { 180 } else { 50 }), at(minute * MINUTE));
@@ -255,14 +258,14 @@ mod tests {
         for second in 0..20_000 {
             room.apply(full(50), at(6000 + second));
         }
-        assert!(room.memory_bytes() <= Room::MAX_BYTES, "{}", room.memory_bytes());
+        assert!(room.memory_bytes() <= RoomHistory::MAX_BYTES, "{}", room.memory_bytes());
     }
 
-    /// Scenario: a collection in the cycle does not show what was allocated before it.
+    /// Scenario: the bytes allocated before a collection in the cycle are unknown.
     /// Guarantee: the mark is unknown until the cycle has left the window.
     #[test]
     fn mark_is_unknown_after_loss() {
-        let mut room = Room::default();
+        let mut room = RoomHistory::default();
         let full = |allocated| collection(true, [300, 300], 100, allocated);
         room.apply(full(None), at(0));
         room.apply(full(Some(50)), at(10 * MINUTE));

@@ -3,18 +3,19 @@
 use base::time::Moment;
 use clr_gc::gc::{Collection, StoppedTime, Suspension};
 
-/// Minimum length of the last minutes. Their length is at most twice this value, unless there was no stop for longer.
+/// Minimum length of the last minutes, in nanoseconds, except shortly after the first stop. The length is at most about
+/// twice this value, unless there was no stop for longer.
 const STEP_NS: u64 = 150 * 1_000_000_000;
 
 /// Stopped time as sums of fixed size.
 #[derive(Debug, Default)]
-pub struct Stopped {
+pub struct StoppedSums {
     all: StoppedTime,
     /// Total at two earlier times, the older first; [`Moment::FIRST`] if there is no such time yet.
     earlier: [(Moment, StoppedTime); 2],
 }
 
-impl Stopped {
+impl StoppedSums {
     /// Adds a collection that ended at `at`.
     pub(crate) fn collection(&mut self, collection: &Collection, at: Moment) {
         self.remember(at);
@@ -32,7 +33,7 @@ impl Stopped {
         &self.all
     }
 
-    /// Returns the stopped time of the last minutes and its start, or `None` if no stop was observed.
+    /// Returns the stopped time of the last minutes, and the start of these minutes, or `None` if no stop was observed.
     pub fn recent(&self) -> Option<(Moment, StoppedTime)> {
         let (at, earlier) = self.earlier.iter().find(|(at, _)| *at > Moment::FIRST)?;
         Some((*at, self.all.since(earlier)))
@@ -72,11 +73,11 @@ mod tests {
     }
 
     /// Scenario: a stop occurs every minute for 20 minutes.
-    /// Guarantee: the last minutes span between 2.5 and slightly more than 5 minutes and contain exactly the stops of
-    /// that time; the total contains all stops.
+    /// Guarantee: from the fourth minute, the last minutes contain three to six stops; their sum is exact, and the
+    /// total contains all stops.
     #[test]
     fn last_minutes_contain_recent_stops() {
-        let mut stopped = Stopped::default();
+        let mut stopped = StoppedSums::default();
         assert!(stopped.recent().is_none());
         for minute in 1..=20_u64 {
             let now = Moment::from_ns(minute * 60 * SECOND);

@@ -1,8 +1,8 @@
 //! The history of a run as the bytes of a file. Pure.
 //!
 //! A file has [`HEAD`], then frames. A frame has the length of the packed buckets (32 bits, little endian), their
-//! CRC-32, and the buckets. Each frame is independent: a truncated or damaged frame makes the following frames
-//! unreadable, but not the previous ones. If two frames contain the same ten seconds, for example after the clock was
+//! CRC-32, and the buckets. Each frame is packed independently. A truncated or damaged frame makes the following frames
+//! unreadable, but not the previous frames. If two frames contain the same ten seconds, for example after the clock was
 //! set back, the newer frame applies.
 
 use std::collections::BTreeMap;
@@ -16,14 +16,14 @@ use super::packed::{packed, unpacked};
 pub const HEAD: &[u8; 8] = b"gcwhist1";
 
 /// Maximum number of buckets read from a frame: more than two days.
-const MOST_BUCKETS: usize = 20_000;
+const MAX_BUCKETS: usize = 20_000;
 
 /// Size of the frame header in bytes.
 const FRAME_HEAD: usize = 8;
 
 /// The contents of a file.
 #[derive(Debug, Default, PartialEq, Eq)]
-pub struct Stored {
+pub struct StoredHistory {
     /// Buckets in order, without duplicates.
     pub buckets: Vec<Bucket>,
     /// Number of intact bytes at the start of the file.
@@ -47,17 +47,17 @@ pub fn frame(buckets: &[Bucket]) -> Vec<u8> {
     frame
 }
 
-/// Reads a file, or returns `None` if its head is different.
-pub fn read(bytes: &[u8]) -> Option<Stored> {
+/// Reads a file, or returns `None` if it does not start with [`HEAD`].
+pub fn read(bytes: &[u8]) -> Option<StoredHistory> {
     let mut rest = bytes.strip_prefix(HEAD)?;
     let mut buckets = BTreeMap::new();
     while let Some((body, after)) = whole_frame(rest) {
-        for bucket in unpacked::<Bucket>(body, MOST_BUCKETS) {
+        for bucket in unpacked::<Bucket>(body, MAX_BUCKETS) {
             buckets.insert(bucket.index, bucket);
         }
         rest = after;
     }
-    Some(Stored {
+    Some(StoredHistory {
         buckets: buckets.into_values().collect(),
         whole: bytes.len() - rest.len(),
     })
@@ -72,7 +72,8 @@ fn whole_frame(bytes: &[u8]) -> Option<(&[u8], &[u8])> {
     (!body.is_empty() && crc(body) == u32::from_le_bytes(*sum)).then_some((body, after))
 }
 
-/// Merges each `times` buckets into a longer one, in order. Its index is that of the first ten seconds of its interval.
+/// Merges each `times` buckets into a longer bucket, in order. The index of a longer bucket is the index of the first
+/// ten seconds of its interval.
 pub fn merged(buckets: impl IntoIterator<Item = Bucket>, times: u64) -> Vec<Bucket> {
     let mut longer: Vec<Bucket> = Vec::new();
     for mut bucket in buckets {
@@ -128,7 +129,7 @@ mod tests {
                 if at < HEAD.len() {
                     stored.is_none()
                 } else {
-                    stored == Some(Stored { buckets: before, whole: ends[frames] })
+                    stored == Some(StoredHistory { buckets: before, whole: ends[frames] })
                 }
             };
             prop_assert!(whole(&bytes[..at]));
@@ -141,7 +142,7 @@ mod tests {
         }
 
         /// Scenario: a file has a valid head and arbitrary bytes after it.
-        /// Guarantee: the file is read without a panic, and only intact frames yield buckets.
+        /// Guarantee: the file is read without a panic, also if the arbitrary bytes are the body of an intact frame.
         #[test]
         fn arbitrary_bytes_are_read(bytes in prop::collection::vec(any::<u8>(), 0..400)) {
             let mut file = HEAD.to_vec();

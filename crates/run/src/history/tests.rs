@@ -12,7 +12,7 @@ use recording::{ProcessHistory, Recording};
 
 const SECOND: i64 = 1_000_000_000;
 /// Maximum size of a run's history in bytes.
-const MOST_BYTES: usize = 21 << 10;
+const MAX_BYTES: usize = 21 << 10;
 /// Number of newest collections that a run keeps by default.
 const NEWEST: usize = 6;
 
@@ -73,9 +73,9 @@ fn observe(history: &mut History, collection: Box<Collection>) {
 }
 
 /// Scenario: every recording is observed like a live process.
-/// Guarantee: stopped time, counts, allocation and pauses equal those of `analyze`, to the nanosecond and the byte; the
-/// heap figures are those of the last collection; quantiles exceed the true values by at most half; no part exceeds its
-/// bound.
+/// Guarantee: stopped time, counts, allocation and pauses equal the sums of `analyze`, to the nanosecond and the byte;
+/// the heap figures are those of the last collection with heap statistics; quantiles exceed the true values by at most
+/// half; the history does not exceed its bound.
 #[test]
 fn sums_equal_those_of_analyze() {
     let (mut processes, mut largest) = (0, 0);
@@ -85,7 +85,7 @@ fn sums_equal_those_of_analyze() {
             let history = observed(process, base);
             let bytes = history.memory_bytes();
             largest = largest.max(bytes);
-            assert!(bytes <= MOST_BYTES, "{name}: {bytes}");
+            assert!(bytes <= MAX_BYTES, "{name}: {bytes}");
             let all = history.pauses_since(Moment::FIRST);
             let totals = &process.totals;
             assert_eq!(history.collections, totals.count, "{name}");
@@ -109,7 +109,7 @@ fn sums_equal_those_of_analyze() {
             assert_eq!(i64::try_from(sum).unwrap(), totals.pause_ns(), "{name}");
             assert_eq!(causes.iter().map(|cause| cause.count).sum::<u64>(), totals.count);
             let marks: Vec<Mark> = history.marks().collect();
-            assert_eq!(marks.len(), process.collections.len().min(MOST_MARKS), "{name}");
+            assert_eq!(marks.len(), process.collections.len().min(MAX_MARKS), "{name}");
             for (mark, collection) in marks.iter().rev().zip(process.collections.iter().rev()) {
                 assert_eq!(mark.number, u64::from(collection.number));
                 assert_eq!(mark.pause_ns, length(collection.pause_ns));
@@ -134,8 +134,8 @@ fn sums_equal_those_of_analyze() {
 }
 
 /// Scenario: busy recordings are repeated for 40 minutes.
-/// Guarantee: the bound holds, and the history covers 30 minutes (27 minutes for the busiest recording) with all its
-/// marks.
+/// Guarantee: the bound holds; the history has at least 90 % of the buckets of 30 minutes and the maximum number of
+/// marks; the longest collections are kept, the longest first.
 #[test]
 fn history_of_30_minutes_fits() {
     for name in [
@@ -168,9 +168,9 @@ fn history_of_30_minutes_fits() {
             history.kept.memory_bytes(),
             size_of::<History>(),
         );
-        assert!(bytes <= MOST_BYTES, "{name}: {bytes}");
+        assert!(bytes <= MAX_BYTES, "{name}: {bytes}");
         assert!(history.buckets.all().count() as u64 >= BUCKETS * 9 / 10, "{name}");
-        assert_eq!(history.marks().count(), MOST_MARKS, "{name}");
+        assert_eq!(history.marks().count(), MAX_MARKS, "{name}");
         assert_eq!(history.kept.newest().count(), NEWEST, "{name}");
         let now = at(offset / SECOND);
         let longest: Vec<_> = history
@@ -188,7 +188,8 @@ fn length_of(history: &History, now: Moment) -> i64 {
 }
 
 /// Scenario: a hostile process sends collections in which every number has its maximum size.
-/// Guarantee: the bound holds; the oldest collections make room.
+/// Guarantee: the bound holds; more than 100 marks and at least one full collection are kept, and further causes share
+/// one row.
 #[test]
 fn large_numbers_stay_within_bound() {
     let mut history = History::default();
@@ -218,15 +219,15 @@ fn large_numbers_stay_within_bound() {
         observe(&mut history, collection);
         history.measured(Some(random()), at(i64::from(number)));
         let bytes = history.memory_bytes();
-        assert!(bytes <= MOST_BYTES, "{number}: {bytes}");
+        assert!(bytes <= MAX_BYTES, "{number}: {bytes}");
     }
     assert!(history.marks().count() > 100);
-    assert_eq!(history.causes.all().len(), causes::MOST_CAUSES + 1);
+    assert_eq!(history.causes.all().len(), causes::MAX_CAUSES + 1);
     assert_eq!(history.causes.all().iter().map(|cause| cause.count).sum::<u64>(), 2000);
     assert!(history.kept.newest().count() >= 1);
 }
 
-/// Scenario: pauses end at the edge of a bucket, start at it, and span three buckets; then no pause occurs for a while.
+/// Scenario: pauses end at the edge of a bucket, start at it, and span three buckets; then no pause occurs for an hour.
 /// Guarantee: each bucket has the time that falls into it and never more than its length, empty buckets do not exist,
 /// and buckets older than 30 minutes are dropped.
 #[test]
@@ -248,7 +249,7 @@ fn pauses_are_divided_among_buckets() {
     assert_eq!(stopped(&history, 60), seconds);
     assert_eq!(stopped(&history, 1800), seconds[1..]);
     assert_eq!(stopped(&history, 1840), seconds[5..]);
-    // After an hour without collections, another one arrives: the old buckets are dropped for good.
+    // After an hour without collections, another collection arrives: the old buckets are dropped for good.
     observe(&mut history, paused(4, 3600 * SECOND, SECOND));
     assert_eq!(stopped(&history, 60), [(3600, 1, 1)]);
     assert_eq!(history.marks().count(), 4);
@@ -256,7 +257,7 @@ fn pauses_are_divided_among_buckets() {
 }
 
 /// Scenario: a background collection ends 25 s after it started with a pause; a foreground collection is observed
-/// before its end.
+/// before the background collection ends.
 /// Guarantee: the first pause of the background collection is in the bucket in which it occurred.
 #[test]
 fn late_pause_is_added_to_its_bucket() {
@@ -289,7 +290,7 @@ fn future_events_are_clamped_to_now() {
 
 /// Scenario: three buckets of a history are shown and stored, with an unchanged wall clock and after it was set by
 /// seconds and by an hour, forward and back.
-/// Guarantee: each bucket has separate ten seconds of Unix time, those nearest to its position.
+/// Guarantee: each bucket is shown at separate ten seconds of Unix time, which are the nearest to its position.
 #[test]
 fn clock_change_moves_shown_buckets_only() {
     let mut history = History::default();

@@ -4,8 +4,8 @@ use serde_json::{Map, Value};
 
 use super::Format;
 
-/// Returns the words that a rule allows (`enum`, or `oneOf` of constants), each with its description. Empty if the rule
-/// does not define words.
+/// Returns the words that a rule allows (`enum`, or `oneOf` of constants), each with its description. The list is empty
+/// if the rule does not define words.
 pub fn words(rule: &Value) -> Vec<(&str, Option<&str>)> {
     let plain = rule.get("enum").and_then(Value::as_array).into_iter().flatten();
     let described = rule.get("oneOf").and_then(Value::as_array).into_iter().flatten();
@@ -23,7 +23,7 @@ pub fn words(rule: &Value) -> Vec<(&str, Option<&str>)> {
         .collect()
 }
 
-/// Returns the type of a rule, ignoring `null`.
+/// Returns the type of a rule, ignoring `null`, or `None` if the rule has no type.
 pub fn type_of(rule: &Value) -> Option<&str> {
     match rule.get("type") {
         Some(Value::String(name)) => Some(name),
@@ -32,7 +32,7 @@ pub fn type_of(rule: &Value) -> Option<&str> {
     }
 }
 
-/// Returns the element of `known` that `text` probably misspells.
+/// Returns the element of `known` that `text` probably misspells, or `None` if no element is similar.
 pub fn nearest<'k>(text: &str, known: impl IntoIterator<Item = &'k str>) -> Option<&'k str> {
     // Long texts are not misspellings, and the time of the comparison is the product of both lengths.
     if text.len() > 80 {
@@ -48,13 +48,13 @@ pub fn nearest<'k>(text: &str, known: impl IntoIterator<Item = &'k str>) -> Opti
         .map(|(_, known)| known)
 }
 
-/// Returns a question that suggests the [`nearest`] word.
+/// Returns a question that suggests the [`nearest`] word, or `None` if no word is similar.
 pub fn did_you_mean<'k>(text: &str, known: impl IntoIterator<Item = &'k str>) -> Option<String> {
     nearest(text, known).map(|near| format!("did you mean `{near}`?"))
 }
 
 /// Returns the keywords of a schema that [`super::Schema::check`] does not support. With such a keyword, the check
-/// would accept documents that the schema rejects. For tests of schemas.
+/// would accept documents that the schema rejects. Intended for tests of schemas.
 pub fn unknown_keywords(schema: &Value, formats: &[Format]) -> Vec<String> {
     const CHECKED: [&str; 23] = [
         "type",

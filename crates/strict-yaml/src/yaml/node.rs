@@ -74,7 +74,7 @@ impl Scalar {
         self.plain && matches!(self.text.as_str(), "" | "~" | "null" | "Null" | "NULL")
     }
 
-    /// Returns the boolean, in the spellings of the core schema.
+    /// Returns the boolean, in the spellings of the core schema, or `None` if the scalar is not a boolean.
     pub fn as_bool(&self) -> Option<bool> {
         match self.text.as_str() {
             "true" | "True" | "TRUE" if self.plain => Some(true),
@@ -83,7 +83,7 @@ impl Scalar {
         }
     }
 
-    /// Returns the integer: decimal, `0x` or `0o`.
+    /// Returns the integer (decimal, `0x` or `0o`), or `None` if the scalar is not an integer.
     pub fn as_integer(&self) -> Option<i128> {
         if !self.plain {
             return None;
@@ -100,10 +100,10 @@ impl Scalar {
         i128::from_str_radix(text, radix).ok()
     }
 
-    /// Returns the number. Infinity and NaN are not numbers.
+    /// Returns the number, or `None` if the scalar is not a number. Infinity and NaN are not numbers.
     pub fn as_number(&self) -> Option<f64> {
         if let Some(integer) = self.as_integer() {
-            // Such large numbers are out of every range, so exactness does not matter.
+            // Integers that a double cannot represent exactly are out of every range, so exactness does not matter.
             #[allow(clippy::cast_precision_loss, reason = "see above")]
             return Some(integer as f64);
         }

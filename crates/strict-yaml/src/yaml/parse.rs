@@ -1,4 +1,4 @@
-//! Builds the tree from the events of the parser.
+//! Builds the tree from the events of the YAML parser.
 
 use std::collections::HashMap;
 use std::collections::hash_map::Entry as Slot;
@@ -82,7 +82,7 @@ pub fn parse(text: &str, bounds: Bounds) -> Result<Option<Node>, Vec<Fault>> {
     }
 }
 
-/// Rewords the parser's most frequent error messages, so that they contain the fix.
+/// Replaces the parser's most frequent error messages with messages that state the fix.
 fn syntax(info: &str) -> String {
     const NO_KEY: &str =
         "the line before is neither a key with `:` nor a list element with `-`; check the indentation and the brackets";
@@ -90,25 +90,25 @@ fn syntax(info: &str) -> String {
         ("tab", "a tab is used as indentation; YAML allows spaces only"),
         (
             "mapping values are not allowed",
-            "a `:` here would begin a value within a value; put the string in quotes, or check the indentation",
+            "a `:` here would start a value within a value; put the string in quotes, or check the indentation",
         ),
         ("simple key expect", NO_KEY),
         ("could not find expected ':'", NO_KEY),
         (
             "did not find expected key",
-            "this belongs to no key above it; check the indentation",
+            "this text does not belong to a key above it; check the indentation",
         ),
         (
             "did not find expected <document start>",
-            "this belongs to no key; check the indentation",
+            "this text does not belong to a key; check the indentation",
         ),
         (
             "unknown anchor",
-            "aliases (`*name`) are not allowed; put the string in quotes if it begins with `*`",
+            "aliases (`*name`) are not allowed; put the string in quotes if it starts with `*`",
         ),
         (
             "indentation in quoted scalar",
-            "the quote that begins here is not closed, or the lines after it are not indented",
+            "the quote that starts here is not closed, or the lines after it are not indented",
         ),
         (
             "placement of ':'",
@@ -116,7 +116,7 @@ fn syntax(info: &str) -> String {
         ),
         (
             "trailing content after",
-            "the quotes end here and more follows; put all of the string in quotes of the other kind, or below `|`",
+            "the quoted string ends here, but text follows; put the whole string in the other quotes, or below `|`",
         ),
         (
             "unexpected end of stream",
@@ -141,7 +141,7 @@ enum Open {
     },
 }
 
-/// The role of the next value of a mapping.
+/// The role of the next value in a mapping.
 enum Pending {
     /// The next value is a key.
     None,
@@ -168,7 +168,7 @@ impl Reader {
             Event::DocumentStart(_) => {
                 self.documents += 1;
                 if self.documents > 1 {
-                    return self.stop(at, "a second document begins here; a file can only have one");
+                    return self.stop(at, "a second document starts here; a file can only have one");
                 }
                 true
             }
@@ -200,24 +200,24 @@ impl Reader {
                     at,
                     kind: Kind::Mapping(entries),
                 }),
-                None => self.stop(at, "this is not YAML: an end without a beginning"),
+                None => self.stop(at, "this is not YAML: an end without a start"),
             },
         }
     }
 
-    /// Rejects anchors and tags.
+    /// Reports an anchor and a tag as faults.
     fn marks(&mut self, at: Position, anchor: usize, tagged: bool) {
         if anchor > 0 {
             self.fault(
                 at,
-                "anchors (`&name`) are not allowed; put the string in quotes if it begins with `&`",
+                "anchors (`&name`) are not allowed; put the string in quotes if it starts with `&`",
             );
         }
-        // The text is not quoted, because it can be the value of a header.
+        // The messages do not quote the text, because it can be a secret, such as the value of a header.
         if tagged {
             self.fault(
                 at,
-                "tags (`!name`) are not allowed; put the string in quotes if it begins with `!`",
+                "tags (`!name`) are not allowed; put the string in quotes if it starts with `!`",
             );
         }
     }
@@ -227,7 +227,7 @@ impl Reader {
             let message = format!("values are nested deeper than {}", self.bounds.depth);
             return self.stop(at, message);
         }
-        // Values are counted at their end. The depth limits the number of open values.
+        // A list or mapping is counted when it ends. Until then, the depth limit bounds the number of open values.
         self.open.push(open);
         self.faults.len() < self.bounds.faults
     }
@@ -282,7 +282,7 @@ impl Reader {
 /// Converts `node` to a key, or returns a message if it is not a valid key.
 fn new_key(node: Node, seen: &mut HashMap<String, Position>) -> Result<(String, Position), String> {
     let Kind::Scalar(scalar) = node.kind else {
-        return Err("a key must be a string; put a string that begins with `{` in quotes".to_owned());
+        return Err("a key must be a string; put a string that starts with `{` in quotes".to_owned());
     };
     if scalar.plain && scalar.text == "<<" {
         return Err("merge keys (`<<`) are not allowed; write the keys out".to_owned());
@@ -305,14 +305,14 @@ fn new_key(node: Node, seen: &mut HashMap<String, Position>) -> Result<(String, 
 mod tests {
     use super::*;
 
-    /// Scenario: a document has values in all styles, after a byte order mark.
-    /// Guarantee: each value has its position, with lines and columns counted from 1, in characters.
+    /// Scenario: a document starts with a byte order mark and contains plain, quoted, block and flow values.
+    /// Guarantee: each value has its position. Lines and columns start at 1, and columns count characters.
     #[test]
     fn values_have_their_position() {
         let text = "\u{feff}a: 1\n\u{e4}: \"b\"\nc:\n  - |\n    text\n  - {d: e}\n";
         let root = parse(text, Bounds::default()).unwrap().unwrap();
         let Kind::Mapping(entries) = root.kind else {
-            panic!("a mapping");
+            panic!("the root is a mapping");
         };
         let at = |node: &Node| node.at.to_string();
         assert_eq!(entries[0].at, Position::START);
@@ -322,13 +322,14 @@ mod tests {
             ("2:1".to_owned(), "2:4".to_owned())
         );
         let Kind::Sequence(items) = &entries[2].value.kind else {
-            panic!("a list");
+            panic!("the value of `c` is a list");
         };
         assert_eq!(items.iter().map(at).collect::<Vec<_>>(), ["5:5", "6:5"]);
     }
 
-    /// Scenario: documents are at a limit, or one above it.
-    /// Guarantee: a document at the limit is parsed, and a document above it is rejected.
+    /// Scenario: documents are at a limit (depth, number of values, size), above a limit, or have too many faults.
+    /// Guarantee: a document at the limit is parsed, a document above the limit is rejected, and the list of faults has
+    /// the maximum length.
     #[test]
     fn bounds_are_enforced() {
         let bounds = Bounds {

@@ -7,15 +7,15 @@ use dotnet_diagnostics::{Client, Error};
 use tokio::task::JoinHandle;
 use tokio::time::{Instant, sleep_until, timeout, timeout_at};
 
-use super::{Attempt, Begun, End};
+use super::{Attempt, End, StartedSession};
 use crate::cpu_wait::CpuWaits;
 use crate::kept_run::KeptRun;
 use crate::memory::OVER_MEMORY;
-use crate::order::{Order, STOP_WITHIN, ordered_to_stop};
-use crate::others::Healed;
+use crate::order::{Order, STOP_TIMEOUT, ordered_to_stop};
+use crate::others::HealOutcome;
 use crate::pending::or_pending;
 use crate::reading::{StreamError, StreamReading};
-use crate::requests::{self, News};
+use crate::requests::{self, RequestMessage};
 use crate::settings::{self, GcSettings};
 use crate::sink::{RunSink, Sink};
 use crate::tool_thread::ToolThread;
@@ -25,9 +25,9 @@ use processes::text::bounded;
 /// Delay between the start of a session and the session that reads the settings.
 const SETTINGS_AFTER: Duration = Duration::from_secs(1);
 /// Timeout for the healing session, which normally takes less than 0.1 s.
-const HEAL_WITHIN: Duration = Duration::from_secs(5);
+const HEAL_TIMEOUT: Duration = Duration::from_secs(5);
 /// Timeout for the probe before the healing. A runtime that is busy with another tool's command does not answer.
-const IDLE_WITHIN: Duration = Duration::from_secs(1);
+const IDLE_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// Detail for a process whose session the guard closed. The guard itself logs one message for all sessions.
 const CLOSED_BY_GUARD: &str = "gcwatch read nothing for several seconds, so its guard closed the session; \
@@ -35,14 +35,14 @@ const CLOSED_BY_GUARD: &str = "gcwatch read nothing for several seconds, so its 
 
 impl<S: Sink> Attempt<S> {
     /// Reads the session to its end.
-    pub(super) async fn read(mut self: Box<Self>, begun: Box<Begun>) -> (KeptRun<S::Run>, End) {
+    pub(super) async fn read(mut self: Box<Self>, begun: Box<StartedSession>) -> (KeptRun<S::Run>, End) {
         let end = self.read_to_end(begun).await;
         (self.kept, end)
     }
 
-    #[expect(clippy::too_many_lines, reason = "one select over all that may happen to a session")]
-    async fn read_to_end(&mut self, begun: Box<Begun>) -> End {
-        let Begun {
+    #[expect(clippy::too_many_lines, reason = "one select over all events of a session")]
+    async fn read_to_end(&mut self, begun: Box<StartedSession>) -> End {
+        let StartedSession {
             mut session,
             client,
             ahead_ns,
@@ -110,7 +110,7 @@ impl<S: Sink> Attempt<S> {
                 }
                 () = ordered_to_stop(&mut self.orders), if order == Order::Read => {
                     order = *self.orders.borrow();
-                    end_by = Some(Instant::now() + STOP_WITHIN);
+                    end_by = Some(Instant::now() + STOP_TIMEOUT);
                     session.request_stop();
                     reading.hurry();
                 }
@@ -120,7 +120,7 @@ impl<S: Sink> Attempt<S> {
                         break Ok(());
                     }
                     if reading.settings_are_due() && order == Order::Read {
-                        // Use a separate task: its session is stopped even if this task no longer waits for it.
+                        // Use a separate task: its session is stopped even if this task no longer waits for the result.
                         settings = Some(self.shared.commands.spawn(settings::read(Arc::clone(&client))));
                     }
                 }
@@ -161,8 +161,8 @@ impl<S: Sink> Attempt<S> {
         drop(requests);
         let lived = reading.since.elapsed();
         let closed_by_guard = session.was_closed_by_guard();
-        // The sessions of these tasks must have ended, too.
-        let end_by = end_by.unwrap_or_else(|| Instant::now() + STOP_WITHIN);
+        // Wait for these tasks, because their sessions must have ended, too.
+        let end_by = end_by.unwrap_or_else(|| Instant::now() + STOP_TIMEOUT);
         if let Some(settings) = settings {
             let _late = timeout_at(end_by, settings).await;
         }
@@ -175,7 +175,7 @@ impl<S: Sink> Attempt<S> {
             reading.release();
             if !closed_by_guard {
                 // Drain and ignore the remaining bytes, because the session must not stay in the process.
-                let drained = timeout(STOP_WITHIN, session.drain(|_| ())).await;
+                let drained = timeout(STOP_TIMEOUT, session.drain(|_| ())).await;
                 drop(drained);
             }
             Err(problem.to_string())
@@ -196,7 +196,7 @@ impl<S: Sink> Attempt<S> {
             }
             Order::Read => {
                 let detail = match &in_order {
-                    // An error of a stream that was cut off is not relevant.
+                    // The guard cut the stream off, so an error of the stream is not relevant.
                     _ if closed_by_guard => CLOSED_BY_GUARD.to_owned(),
                     Err(_) if is_broken => "the event stream is damaged; gcwatch re-attaches".to_owned(),
                     Err(problem) => bounded(problem),
@@ -245,17 +245,17 @@ impl<S: Sink> Attempt<S> {
         self.report(state);
     }
 
-    fn take_healed(&self, reading: &mut StreamReading<S::Run>, healed: Result<Healed, String>) {
+    fn take_healed(&self, reading: &mut StreamReading<S::Run>, healed: Result<HealOutcome, String>) {
         let (pid, name) = (self.key().pid, bounded(&self.sketch.one_name()));
         if let Some(watched) = &reading.others {
             watched.others().ended(healed.as_ref().ok().copied(), Instant::now());
         }
         match healed {
-            Ok(Healed::Busy) => log!(
+            Ok(HealOutcome::Busy) => log!(
                 debug: pid, name,
                 "a trace session ended, but the runtime is busy with a command of another tool; healing it later"
             ),
-            Ok(Healed::Yes) => {
+            Ok(HealOutcome::Yes) => {
                 reading.sink.healed();
                 log!(info: pid, name, "a trace session ended; gcwatch disabled the events that it left behind");
             }
@@ -267,17 +267,17 @@ impl<S: Sink> Attempt<S> {
         }
     }
 
-    fn take_requests(&self, reading: &mut StreamReading<S::Run>, news: News) {
+    fn take_requests(&self, reading: &mut StreamReading<S::Run>, news: RequestMessage) {
         let (pid, name) = (self.key().pid, bounded(&self.sketch.one_name()));
         match news {
-            News::Batch(batch) => reading.take_requests(&batch),
-            News::Taken => {
+            RequestMessage::Batch(batch) => reading.take_requests(&batch),
+            RequestMessage::Taken => {
                 let why = "another tool uses Microsoft-Diagnostics-DiagnosticSource, which has only one filter; \
                            request impact is unavailable until gcwatch re-attaches";
                 reading.requests_unread(why.to_owned());
                 log!(warn: pid, name, "{why}");
             }
-            News::Paused(problem) => {
+            RequestMessage::Paused(problem) => {
                 let why = format!(
                     "requests are not observed: {}; gcwatch retries in 60 s",
                     bounded(&problem)
@@ -285,7 +285,7 @@ impl<S: Sink> Attempt<S> {
                 reading.requests_unread(why.clone());
                 log!(info: pid, name, "{why}");
             }
-            News::Off(why) => {
+            RequestMessage::Off(why) => {
                 let why = format!("requests are no longer observed: {}", bounded(&why));
                 reading.requests_unread(why.clone());
                 log!(warn: pid, name, "{why}");
@@ -302,18 +302,18 @@ impl<S: Sink> Attempt<S> {
     }
 }
 
-/// Heals a process by disabling events that another tool left enabled. A runtime executes one command after the other,
-/// so a command that waits behind a heap dump would start a session whenever the dump ends, on .NET 11 after any time.
-/// The probe leaves nothing behind if it is not answered.
-async fn heal(client: Arc<Client>) -> Result<Healed, Error> {
-    match timeout(IDLE_WITHIN, client.probe()).await {
-        Err(_) => Ok(Healed::Busy),
+/// Heals a process by disabling events that another tool left enabled. Probes the runtime first, because a runtime
+/// executes its commands in sequence. A command behind a heap dump would start a session when the dump ends, which can
+/// take any time on .NET 11. An unanswered probe leaves nothing behind in the process.
+async fn heal(client: Arc<Client>) -> Result<HealOutcome, Error> {
+    match timeout(IDLE_TIMEOUT, client.probe()).await {
+        Err(_) => Ok(HealOutcome::Busy),
         Ok(Err(error)) => Err(error),
-        Ok(Ok(_)) => client.recompute_levels(HEAL_WITHIN).await.map(|()| Healed::Yes),
+        Ok(Ok(_)) => client.recompute_levels(HEAL_TIMEOUT).await.map(|()| HealOutcome::Yes),
     }
 }
 
-/// Waits for a task that runs next to the session, or forever if there is none.
+/// Waits for a task that runs next to the session, or forever if no task runs.
 async fn joined<T>(task: &mut Option<JoinHandle<Result<T, Error>>>) -> Result<T, String> {
     match or_pending(task.as_mut()).await {
         Ok(done) => done.map_err(|error| error.to_string()),

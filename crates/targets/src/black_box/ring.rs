@@ -8,38 +8,40 @@ use nettrace::TraceHeader;
 use nettrace::keep::{Block, BlockContent};
 use zstd::bulk::Compressor;
 
-use crate::black_box::{Kept, More, Next};
+use crate::black_box::{NextBlocks, RetainedEvents, StreamContinuation};
 
 /// Maximum number of packed bytes of one ring.
 pub(super) const ONE: usize = 128 << 10;
 
-/// Number of bytes of a stream that are packed together. Larger pieces are hardly smaller in total (6.0 to 1 for a busy
-/// process, 6.8 to 1 with 64 KiB), and the unpacked part takes more memory.
+/// Number of bytes of a stream that are packed together. Larger pieces compress only slightly better (6.8 to 1 with 64
+/// KiB instead of 6.0 to 1, for a busy process), and the unpacked part takes more memory.
 pub(super) const PIECE: usize = 16 << 10;
 
-/// Time for which a piece is kept after a newer one, if there is space.
+/// Maximum age of a piece's newest event, relative to the newest event of the stream, in seconds. Older pieces are
+/// dropped.
 pub(super) const KEPT_SECONDS: i64 = 30;
 
 /// Maximum size of a block. A larger block is not kept, and the blocks before it are dropped. Runtimes write at most
 /// 100 KiB.
-pub(super) const MOST_BLOCK: usize = 256 << 10;
+pub(super) const MAX_BLOCK: usize = 256 << 10;
 
-/// Maximum number of unpacked bytes of one ring and of a recording, because a packed piece can consist of zeros.
-pub(super) const MOST_UNPACKED: usize = 16 << 20;
+/// Maximum number of unpacked bytes of one ring and of a recording, because a small packed piece can consist of many
+/// zeros.
+pub(super) const MAX_UNPACKED: usize = 16 << 20;
 
-/// Maximum number of unpacked bytes of a stream's definitions. Those of the collector take 4 KB.
-pub(super) const MOST_DEFINITIONS: usize = 64 << 10;
+/// Maximum number of unpacked bytes of a stream's definitions. The collector's definitions take 4 KB.
+pub(super) const MAX_DEFINITIONS: usize = 64 << 10;
 
-/// Maximum number of packed bytes that wait for the writer of a recording, which reads once per second. Beyond it, the
-/// recording ends.
-pub(super) const MOST_FOLLOWED: usize = 256 << 10;
+/// Maximum number of packed bytes that wait for the writer of a recording, which reads once per second. If more bytes
+/// wait, the recording ends.
+pub(super) const MAX_FOLLOWED: usize = 256 << 10;
 
 /// Blocks that were packed together.
 #[derive(Debug, Clone)]
 pub struct Piece {
     packed: Arc<[u8]>,
     pub(super) unpacked: usize,
-    /// Ticks of the newest event, or of the newest event before if the piece contains no events.
+    /// Ticks of the newest event, or of the newest event before the piece if the piece contains no events.
     newest: i64,
 }
 
@@ -68,13 +70,13 @@ pub(super) struct Ring {
     /// Whether the stream has ended.
     is_over: bool,
     /// The part that an incident's recording has not received yet; `None` if no recording is made.
-    following: Option<Following>,
+    following: Option<FollowedStream>,
     /// Number of bytes of this ring that are included in `Boxes::held`.
     pub(super) counted: usize,
 }
 
 #[derive(Debug, Default)]
-struct Following {
+struct FollowedStream {
     pieces: Vec<Piece>,
     packed: usize,
     unpacked: usize,
@@ -85,7 +87,7 @@ struct Following {
 }
 
 impl Ring {
-    /// Starts the next stream. A recording of the previous stream ends with it.
+    /// Starts the next stream. A recording of the previous stream ends with that stream.
     pub(super) fn begin(&mut self, header: &TraceHeader, packer: &mut Compressor<'static>) {
         self.over(packer);
         *self = Self {
@@ -97,30 +99,30 @@ impl Ring {
         };
     }
 
-    /// Starts a recording and returns everything that is kept.
-    pub(super) fn follow(&mut self, packer: &mut Compressor<'static>) -> Option<Kept> {
+    /// Starts a recording and returns all kept blocks, or `None` if no stream has started.
+    pub(super) fn follow(&mut self, packer: &mut Compressor<'static>) -> Option<RetainedEvents> {
         self.seal(packer);
         let header = Arc::clone(self.header.as_ref()?);
-        self.following = Some(Following {
+        self.following = Some(FollowedStream {
             is_over: self.is_over,
-            ..Following::default()
+            ..FollowedStream::default()
         });
         let pieces = self.definitions.iter().chain(&self.pieces).cloned().collect();
-        Some(Kept { header, pieces })
+        Some(RetainedEvents { header, pieces })
     }
 
-    /// Returns the blocks that have arrived since the last call; `None` if no recording is made.
-    pub(super) fn next(&mut self, packer: &mut Compressor<'static>) -> Option<Next> {
+    /// Returns the blocks that have arrived since the last call, or `None` if no recording is made.
+    pub(super) fn next(&mut self, packer: &mut Compressor<'static>) -> Option<NextBlocks> {
         self.seal(packer);
         let following = self.following.as_mut()?;
         following.packed = 0;
         let more = match following {
-            Following { is_cut: true, .. } => More::Cut,
-            Following { is_over: true, .. } => More::Over,
-            _ => More::Perhaps,
+            FollowedStream { is_cut: true, .. } => StreamContinuation::Cut,
+            FollowedStream { is_over: true, .. } => StreamContinuation::Over,
+            _ => StreamContinuation::Perhaps,
         };
         let pieces = std::mem::take(&mut following.pieces);
-        Some(Next { pieces, more })
+        Some(NextBlocks { pieces, more })
     }
 
     /// Stops the recording.
@@ -139,7 +141,7 @@ impl Ring {
         if self.is_off {
             return;
         }
-        if block.bytes() > MOST_BLOCK {
+        if block.bytes() > MAX_BLOCK {
             self.miss();
             return;
         }
@@ -149,14 +151,14 @@ impl Ring {
             self.newest = newest;
         }
         let frame = self.pending.get(at..).unwrap_or_default();
-        if frame.len() > 2 * MOST_BLOCK {
+        if frame.len() > 2 * MAX_BLOCK {
             self.miss();
             return;
         }
         if block.is() == BlockContent::Definitions {
             let before = self.definitions.as_ref().and_then(Piece::frames).unwrap_or_default();
             let all = [&before, frame].concat();
-            self.definitions = pack(packer, &all, self.newest).filter(|_| all.len() <= MOST_DEFINITIONS);
+            self.definitions = pack(packer, &all, self.newest).filter(|_| all.len() <= MAX_DEFINITIONS);
             if self.definitions.is_none() {
                 self.miss();
                 self.is_off = true;
@@ -168,8 +170,8 @@ impl Ring {
         }
     }
 
-    /// Handles a block that cannot be kept: the blocks before it are not contiguous with those after it and are
-    /// dropped.
+    /// Handles a block that cannot be kept: the blocks before it are not contiguous with the blocks after it, so the
+    /// earlier blocks are dropped.
     fn miss(&mut self) {
         self.pieces.clear();
         (self.packed, self.unpacked) = (0, 0);
@@ -198,7 +200,7 @@ impl Ring {
         let frequency = self.header.as_ref().map_or(i64::MAX, |header| header.frequency);
         let oldest = self.newest.saturating_sub(frequency.saturating_mul(KEPT_SECONDS));
         while self.packed > ONE
-            || self.unpacked > MOST_UNPACKED
+            || self.unpacked > MAX_UNPACKED
             || self.pieces.front().is_some_and(|piece| piece.newest < oldest)
         {
             if !self.drop_oldest() {
@@ -216,7 +218,7 @@ impl Ring {
         true
     }
 
-    /// Drops data because all rings together hold too much, and this one holds most.
+    /// Drops data because all rings together hold too much, and this ring holds most.
     pub(super) fn give(&mut self, packer: &mut Compressor<'static>) {
         if self.pieces.is_empty() {
             self.seal(packer);
@@ -225,9 +227,9 @@ impl Ring {
             // Only blocks that wait for a writer are left.
             self.miss();
             if let Some(following) = &mut self.following {
-                *following = Following {
+                *following = FollowedStream {
                     is_cut: true,
-                    ..Following::default()
+                    ..FollowedStream::default()
                 };
             }
         }
@@ -244,13 +246,12 @@ impl Ring {
     }
 }
 
-impl Following {
+impl FollowedStream {
     fn take(&mut self, piece: &Piece) {
         if self.is_over {
             return;
         }
-        self.is_cut |=
-            self.packed + piece.packed.len() > MOST_FOLLOWED || self.unpacked + piece.unpacked > MOST_UNPACKED;
+        self.is_cut |= self.packed + piece.packed.len() > MAX_FOLLOWED || self.unpacked + piece.unpacked > MAX_UNPACKED;
         if !self.is_cut {
             self.packed += piece.packed.len();
             self.unpacked += piece.unpacked;

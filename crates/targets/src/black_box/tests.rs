@@ -6,7 +6,7 @@ use nettrace::keep::Rewriter;
 use nettrace::{Decoder, Format, Item, Metadata, Options};
 use proptest::prelude::*;
 
-use super::ring::{MOST_BLOCK, MOST_DEFINITIONS, MOST_FOLLOWED, MOST_UNPACKED, ONE, PIECE};
+use super::ring::{MAX_BLOCK, MAX_DEFINITIONS, MAX_FOLLOWED, MAX_UNPACKED, ONE, PIECE};
 use super::*;
 
 const RUN: RunKey = RunKey { pid: 7, start_time: 1 };
@@ -91,15 +91,15 @@ fn written(header: &TraceHeader, pieces: &[Piece]) -> (Vec<i64>, u64) {
     (times, decoder.stats().lost.unwrap())
 }
 
-/// Returns the same for everything that is kept of a run.
+/// Returns the result of [`written`] for all kept blocks of a run.
 fn kept_of(boxes: &BlackBoxes, run: RunKey) -> (Vec<i64>, u64) {
     let kept = boxes.follow(run).unwrap();
     written(&kept.header, &kept.pieces)
 }
 
 /// Scenario: black boxes keep an hour of a busy process, whose blocks cannot be compressed, and of a quiet process.
-/// Guarantee: of the busy stream, as much as fits is kept; of the quiet stream, the last 30 s and one more piece; no
-/// event is lost in either, and both end with the newest event.
+/// Guarantee: the busy stream is kept up to the size limit, and the quiet stream for the last 30 s and one more piece.
+/// No event is lost in either stream, and both streams end with the newest event.
 #[test]
 fn newest_blocks_are_kept() {
     let busy = |index: i64| (index * 10, noise(2000, index.unsigned_abs()));
@@ -130,7 +130,7 @@ fn recording_continues_without_gap() {
     let kept = boxes.follow(RUN).unwrap();
     let mut pieces = kept.pieces.clone();
     let none = boxes.next(RUN);
-    assert!(none.pieces.is_empty() && none.more == More::Perhaps);
+    assert!(none.pieces.is_empty() && none.more == StreamContinuation::Perhaps);
     for part in stream[stream.len() / 2..stream.len() - 200].chunks(5000) {
         push(&mut decoder, part);
         pieces.extend(boxes.next(RUN).pieces);
@@ -138,7 +138,7 @@ fn recording_continues_without_gap() {
     drop(decoder);
     let last = boxes.next(RUN);
     pieces.extend(last.pieces);
-    assert_eq!(last.more, More::Over);
+    assert_eq!(last.more, StreamContinuation::Over);
     let (times, lost) = written(&kept.header, &pieces);
     assert_eq!(lost, 0);
     assert_eq!(times, (0..times.len() as i64).collect::<Vec<_>>());
@@ -146,7 +146,7 @@ fn recording_continues_without_gap() {
     boxes.unfollow(RUN);
     // The kept part of an exited process is still available.
     assert_eq!(kept_of(&boxes, RUN).0, times);
-    assert_eq!(boxes.next(RUN).more, More::Over);
+    assert_eq!(boxes.next(RUN).more, StreamContinuation::Over);
 }
 
 /// Scenario: a session ends during a recording, and another session starts.
@@ -162,7 +162,7 @@ fn recording_covers_one_session() {
     push(&mut second, &made((100..110).map(|index| (index, vec![1; 50]))));
     drop(first);
     let next = boxes.next(RUN);
-    assert!(next.pieces.is_empty() && next.more == More::Over);
+    assert!(next.pieces.is_empty() && next.more == StreamContinuation::Over);
     assert_eq!(kept_of(&boxes, RUN), ((100..110).collect(), 0));
 }
 
@@ -177,21 +177,21 @@ fn slow_disk_cuts_end_of_recording() {
     let kept = boxes.follow(RUN).unwrap();
     push(&mut decoder, &stream[100_000..]);
     assert!(
-        boxes.held() <= ONE + MOST_FOLLOWED + 2 * PIECE + 20_000,
+        boxes.held() <= ONE + MAX_FOLLOWED + 2 * PIECE + 20_000,
         "{}",
         boxes.held()
     );
     let next = boxes.next(RUN);
-    assert_eq!(next.more, More::Cut);
+    assert_eq!(next.more, StreamContinuation::Cut);
     let all: Vec<Piece> = kept.pieces.into_iter().chain(next.pieces).collect();
     let (times, lost) = written(&kept.header, &all);
     assert_eq!((times.first(), lost), (Some(&0), 0));
     assert!((100..300).contains(&times.len()), "{}", times.len());
-    assert_eq!(boxes.next(RUN).more, More::Cut);
+    assert_eq!(boxes.next(RUN).more, StreamContinuation::Cut);
 }
 
-/// Scenario: there are two hundred busy processes and a quiet one.
-/// Guarantee: the total limit is respected; the busy processes share it, and the quiet process keeps its blocks.
+/// Scenario: there are two hundred busy processes and a quiet process.
+/// Guarantee: the total limit is respected; the busy processes share the total, and the quiet process keeps its blocks.
 #[test]
 fn total_size_is_limited() {
     let boxes = BlackBoxes::new().unwrap();
@@ -239,7 +239,7 @@ fn hostile_stream_harms_own_black_box_only() {
     push(&mut tapped(&boxes, RUN), &zeros);
     let kept = boxes.follow(RUN).unwrap();
     let unpacked: usize = kept.pieces.iter().map(|piece| piece.unpacked).sum();
-    assert!(unpacked <= MOST_UNPACKED + MOST_DEFINITIONS + MOST_BLOCK, "{unpacked}");
+    assert!(unpacked <= MAX_UNPACKED + MAX_DEFINITIONS + MAX_BLOCK, "{unpacked}");
     assert_eq!(written(&kept.header, &kept.pieces).1, 0);
 }
 
@@ -284,7 +284,7 @@ proptest! {
             let all: Vec<Piece> = kept.pieces.into_iter().chain(next.pieces).collect();
             written(&kept.header, &all);
         }
-        prop_assert!(boxes.held() <= ONE + MOST_FOLLOWED + 2 * PIECE + 20_000);
+        prop_assert!(boxes.held() <= ONE + MAX_FOLLOWED + 2 * PIECE + 20_000);
         boxes.forget(RUN);
         prop_assert_eq!(boxes.held(), 0);
     }

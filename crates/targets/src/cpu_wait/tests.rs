@@ -8,9 +8,9 @@ use super::*;
 
 const MS: i64 = 1_000_000;
 
-fn between(over: i64, ran: i64, waited: i64) -> Between {
+fn between(over: i64, ran: i64, waited: i64) -> ThreadActivity {
     let ns = |ms: i64| u64::try_from(ms * MS).unwrap();
-    Between {
+    ThreadActivity {
         over: ns(over),
         ran: ns(ran),
         waited: ns(waited),
@@ -20,32 +20,32 @@ fn between(over: i64, ran: i64, waited: i64) -> Between {
 }
 
 /// Returns the milliseconds without a CPU in a suspension of this length.
-fn of_stop(length: i64, between: Between) -> Option<u64> {
+fn wait_ms(length: i64, between: ThreadActivity) -> Option<u64> {
     let length = u64::try_from(length * MS).unwrap();
-    between.of_stop(length).map(|waited| waited.ns / 1_000_000)
+    between.wait_during(length).map(|waited| waited.ns / 1_000_000)
 }
 
-/// Scenario: a suspension of 100 ms lies within 500 ms. In that time, the thread runs all the time; waits evenly for
-/// half of it; waits for 450 ms; waits for 10 ms and sleeps for the rest; only collects and waits for 40 ms of it; or
-/// is not counted. Another suspension takes 300 ms within 300 ms.
+/// Scenario: a suspension of 100 ms lies within 500 ms. Within the 500 ms, the thread runs all the time, waits evenly
+/// for 250 ms, waits for 450 ms, waits for 10 ms and mostly sleeps, only collects and waits for 40 ms, or is not
+/// counted. Other suspensions take 300 ms within 500 ms, and 300 ms within 300 ms.
 /// Guarantee: the estimate is at most the wait and at most the suspension, at least the part of the wait that does not
 /// fit outside the suspension, and proportional in between; it is unknown without counters.
 #[test]
 fn estimate_is_within_bounds() {
-    assert_eq!(of_stop(100, between(500, 500, 0)), Some(0));
-    assert_eq!(of_stop(100, between(500, 250, 250)), Some(50));
-    assert_eq!(of_stop(100, between(500, 50, 450)), Some(90));
-    assert_eq!(of_stop(300, between(500, 150, 350)), Some(210));
-    assert_eq!(of_stop(100, between(500, 20, 10)), Some(10));
-    assert_eq!(of_stop(100, between(500, 60, 40)), Some(40));
-    assert_eq!(of_stop(100, between(500, 0, 0)), None);
-    assert_eq!(of_stop(300, between(300, 200, 100)), Some(100));
+    assert_eq!(wait_ms(100, between(500, 500, 0)), Some(0));
+    assert_eq!(wait_ms(100, between(500, 250, 250)), Some(50));
+    assert_eq!(wait_ms(100, between(500, 50, 450)), Some(90));
+    assert_eq!(wait_ms(300, between(500, 150, 350)), Some(210));
+    assert_eq!(wait_ms(100, between(500, 20, 10)), Some(10));
+    assert_eq!(wait_ms(100, between(500, 60, 40)), Some(40));
+    assert_eq!(wait_ms(100, between(500, 0, 0)), None);
+    assert_eq!(wait_ms(300, between(300, 200, 100)), Some(100));
     // Time that was attributed to another suspension is not attributed again.
-    let given = Between {
+    let given = ThreadActivity {
         given: 240 * 1_000_000,
         ..between(500, 250, 250)
     };
-    assert_eq!(of_stop(100, given), Some(10));
+    assert_eq!(wait_ms(100, given), Some(10));
 }
 
 /// Scenario: a thread is ready for 60 ms of a suspension of 100 ms; for the rest, it waits without a page fault, with 3
@@ -54,11 +54,13 @@ fn estimate_is_within_bounds() {
 #[test]
 fn page_faults_are_bounded() {
     let paging = |faults| {
-        let between = Between {
+        let between = ThreadActivity {
             faults: Some(faults),
             ..between(500, 50, 10)
         };
-        between.of_stop(100_000_000).map(|waited| waited.paging_ns / 1_000_000)
+        between
+            .wait_during(100_000_000)
+            .map(|waited| waited.paging_ns / 1_000_000)
     };
     assert_eq!([0, 3, 100].map(paging), [Some(0), Some(30), Some(40)]);
 }
@@ -85,7 +87,7 @@ impl Scene {
     fn new() -> Self {
         let folder = tempfile::tempdir().unwrap();
         let began = Instant::now();
-        let readings = Readings::of(folder.path().to_path_buf(), began);
+        let readings = Readings::new(folder.path().to_path_buf(), began);
         Self {
             folder,
             began,
@@ -93,7 +95,7 @@ impl Scene {
         }
     }
 
-    /// Adds a thread with an id in gcwatch's namespace (`folder`) and one in its own namespace.
+    /// Adds a thread with an id in gcwatch's namespace (`folder`) and an id in its own namespace (`own`).
     fn thread(&self, folder: u64, own: u64, name: &str) {
         let path = self.folder.path().join(folder.to_string());
         std::fs::create_dir(&path).unwrap();
@@ -131,7 +133,7 @@ impl Scene {
                 thread,
                 ..StopEdges::default()
             },
-            account: Account::of_parts([(Cause::Plan, length)], length),
+            account: Account::from_parts([(Cause::Plan, length)], length),
             ..Pause::alone(from * MS, length, Some(0), kind)
         }];
         let now = self.now(heard);
@@ -144,15 +146,15 @@ impl Scene {
     /// Returns the milliseconds without a CPU.
     fn no_cpu(&mut self, thread: u64, span: (i64, i64), heard: i64) -> Option<i64> {
         let (account, _) = self.stop(thread, PauseKind::Blocking, span, heard);
-        account.of(Cause::NoCpu).map(|ns| ns / MS)
+        account.get(Cause::NoCpu).map(|ns| ns / MS)
     }
 }
 
-/// Scenario: thread 7 of a process in a container has id 1007 in gcwatch's namespace. It suspends the others for 100
-/// ms: for the first time, then with half of the time without a CPU, then twice between two readings, then without any
-/// wait. Then its counters decrease because another thread has its id, and then the kernel stops counting.
+/// Scenario: thread 7 of a process in a container has id 1007 in gcwatch's namespace. It suspends the others for about
+/// 100 ms: for the first time, then with half of the time without a CPU, then twice between two readings, then without
+/// any wait. Then its counters decrease because another thread has its id, and then the kernel stops counting.
 /// Guarantee: the first suspension is unknown; then the estimate is returned, in total never more than the wait; a
-/// suspension without a wait is known to have none; after the id was reused, the result is unknown again.
+/// suspension without a wait has a wait of 0; after the id was reused, the result is unknown again.
 #[test]
 fn thread_is_tracked_by_own_id() {
     let mut scene = Scene::new();
@@ -194,9 +196,9 @@ fn longest_waiting_thread_counts() {
     scene.count(20, 81, 5);
     scene.count(21, 81, 60);
     let (account, why) = scene.stop(20, PauseKind::Final, (250, 350), 400);
-    assert_eq!(account.of(Cause::NoCpu), Some(90 * MS));
+    assert_eq!(account.get(Cause::NoCpu), Some(90 * MS));
     assert_eq!(
-        (account.of(Cause::Plan), account.kind(Cause::Plan)),
+        (account.get(Cause::Plan), account.kind(Cause::Plan)),
         (Some(10 * MS), clr_gc::gc::PartKind::Estimated)
     );
     let none = CpuWait {
@@ -208,7 +210,7 @@ fn longest_waiting_thread_counts() {
     // A thread of the pool is read before it has ever suspended the others, but without its page faults.
     scene.count(50, 91, 10);
     let (account, why) = scene.stop(50, PauseKind::Blocking, (610, 700), 800);
-    assert_eq!(account.of(Cause::NoCpu), Some(9 * MS));
+    assert_eq!(account.get(Cause::NoCpu), Some(9 * MS));
     assert_eq!(why.and_then(|why| why.page_faults), None);
 }
 
@@ -228,14 +230,14 @@ fn old_reading_is_ignored() {
 }
 
 /// Scenario: a limit throttles the group for 60 ms of CPU time within 200 ms, of which a suspension took 100 ms; then
-/// for longer than the elapsed time, because the figure is a sum over CPUs.
+/// the throttled time is longer than the elapsed time, because it is a sum over CPUs.
 /// Guarantee: the suspension gets its share, and never more than its length.
 #[test]
 fn throttling_is_divided_by_time() {
     let ns = |ms: u64| ms * 1_000_000;
-    assert_eq!(of_limit(ns(60), ns(200), ns(100)), ns(30));
-    assert_eq!(of_limit(ns(900), ns(200), ns(100)), ns(100));
-    assert_eq!(of_limit(ns(0), ns(0), ns(0)), 0);
+    assert_eq!(apportion_throttling(ns(60), ns(200), ns(100)), ns(30));
+    assert_eq!(apportion_throttling(ns(900), ns(200), ns(100)), ns(100));
+    assert_eq!(apportion_throttling(ns(0), ns(0), ns(0)), 0);
 }
 
 /// Scenario: a process has more heaps and more pool threads than are read; then other threads suspend the rest one
@@ -274,10 +276,10 @@ fn short_stops_cause_no_readings() {
     assert!(!waits.is_worth_it(10 * MS, later(1_000)));
     assert!(!waits.is_worth_it(10 * MS, later(1_300)));
     assert!(waits.is_worth_it(10 * MS, later(1_500)));
-    waits.readings = Some(Box::new(Readings::of(PathBuf::from("/nowhere"), began)));
+    waits.readings = Some(Box::new(Readings::new(PathBuf::from("/nowhere"), began)));
     waits.readings.as_mut().unwrap().until = later(500);
     waits.tick(later(400), Some(1));
-    assert_eq!(waits.next(), Some(later(400) + EVERY));
+    assert_eq!(waits.next(), Some(later(400) + READ_INTERVAL));
     waits.tick(later(600), Some(2));
     assert_eq!(waits.next(), None);
 }

@@ -10,9 +10,10 @@ use rustix::net::{
     SendFlags, SocketFlags, SocketType, recvmsg, sendmsg, socketpair,
 };
 
-use crate::guard::message::MOST_BYTES;
+use crate::guard::message::MAX_BYTES;
 
-/// Creates both ends of a new channel. It preserves message boundaries, and each end detects that the other was closed.
+/// Creates both ends of a new channel. The channel preserves message boundaries, and each end detects that the other
+/// end was closed.
 pub(super) fn pair() -> Result<(OwnedFd, OwnedFd), Errno> {
     socketpair(AddressFamily::UNIX, SocketType::SEQPACKET, SocketFlags::CLOEXEC, None)
 }
@@ -36,7 +37,7 @@ pub(super) fn send(channel: BorrowedFd<'_>, bytes: &[u8], descriptor: Option<Bor
 }
 
 #[derive(Debug)]
-pub(super) enum Received {
+pub(super) enum ReceiveOutcome {
     /// A message, and the descriptor that came with it.
     Message(Vec<u8>, Option<OwnedFd>),
     /// No message is available.
@@ -45,8 +46,8 @@ pub(super) enum Received {
     End,
 }
 
-pub(super) fn receive(channel: BorrowedFd<'_>) -> Received {
-    let mut bytes = vec![0; MOST_BYTES];
+pub(super) fn receive(channel: BorrowedFd<'_>) -> ReceiveOutcome {
+    let mut bytes = vec![0; MAX_BYTES];
     let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
     let mut ancillary = RecvAncillaryBuffer::new(&mut space);
     let flags = RecvFlags::DONTWAIT | RecvFlags::CMSG_CLOEXEC;
@@ -54,17 +55,17 @@ pub(super) fn receive(channel: BorrowedFd<'_>) -> Received {
         let received = recvmsg(channel, &mut [IoSliceMut::new(&mut bytes)], &mut ancillary, flags);
         return match received {
             Err(Errno::INTR) => continue,
-            Err(Errno::AGAIN) => Received::Nothing,
+            Err(Errno::AGAIN) => ReceiveOutcome::Nothing,
+            Err(_) => ReceiveOutcome::End,
             // There are no empty messages.
-            Err(_) => Received::End,
-            Ok(received) if received.bytes == 0 => Received::End,
+            Ok(received) if received.bytes == 0 => ReceiveOutcome::End,
             Ok(received) => {
                 let descriptor = ancillary.drain().find_map(|message| match message {
                     RecvAncillaryMessage::ScmRights(mut descriptors) => descriptors.next(),
                     _ => None,
                 });
                 bytes.truncate(received.bytes);
-                Received::Message(bytes, descriptor)
+                ReceiveOutcome::Message(bytes, descriptor)
             }
         };
     }

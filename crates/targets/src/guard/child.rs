@@ -1,9 +1,9 @@
 //! The process of the guard: `gcwatch guard`, which only gcwatch itself starts.
 //!
-//! It runs before any other part of the program is set up and needs none of it: it has one thread, a socket (its
-//! standard input), a timer, and a list of descriptors. It has its own terminal session, so that Ctrl-Z does not stop
-//! it. It ignores the signals that a service supervisor sends to all processes at once, and exits when its socket is
-//! closed.
+//! The guard runs before any other part of the program is set up, and needs none of these parts. It has one thread, a
+//! socket (its standard input), a timer, and a list of descriptors. It has its own terminal session, so that Ctrl-Z
+//! does not stop it. The guard ignores the signals that a service supervisor sends to all processes at once, and exits
+//! when its socket is closed.
 
 use std::collections::BTreeMap;
 use std::io::Write as _;
@@ -23,9 +23,9 @@ use rustix::time::{
 use signal_hook::consts::{SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGUSR1, SIGUSR2};
 
 use crate::descriptors::raise;
-use crate::guard::channel::{Received, receive, send};
-use crate::guard::message::{FromGuard, MOST_IDS, ToGuard};
-use crate::guard::{BEAT_EVERY, SILENT_SECONDS};
+use crate::guard::channel::{ReceiveOutcome, receive, send};
+use crate::guard::message::{FromGuard, MAX_IDS, ToGuard};
+use crate::guard::{HEARTBEAT_INTERVAL, SILENT_SECONDS};
 
 /// Argument that makes a process a guard. Not a command: the help does not show it.
 pub(super) const ARGUMENT: &str = "guard";
@@ -64,11 +64,11 @@ pub fn main() -> ExitCode {
     }
 }
 
-/// Returns a timer that is readable once per [`BEAT_EVERY`].
+/// Returns a timer that is readable once per [`HEARTBEAT_INTERVAL`].
 fn timer() -> Result<OwnedFd, Errno> {
     let timer = timerfd_create(TimerfdClockId::Monotonic, TimerfdFlags::CLOEXEC)?;
     let every = Timespec {
-        tv_sec: i64::try_from(BEAT_EVERY.as_secs()).unwrap_or(1),
+        tv_sec: i64::try_from(HEARTBEAT_INTERVAL.as_secs()).unwrap_or(1),
         tv_nsec: 0,
     };
     let times = Itimerspec {
@@ -96,12 +96,12 @@ fn serve(gcwatch: BorrowedFd<'_>, ticks: BorrowedFd<'_>, silent_ticks: u32) {
             Err(_) => return,
         }
         let ticked = ready[1].revents().contains(PollFlags::IN);
-        // Read the messages first: a beat may have waited for as long as this process did.
+        // Read the messages first: a beat can have waited for as long as this process was stopped.
         loop {
             let (bytes, descriptor) = match receive(gcwatch) {
-                Received::Message(bytes, descriptor) => (bytes, descriptor),
-                Received::Nothing => break,
-                Received::End => return,
+                ReceiveOutcome::Message(bytes, descriptor) => (bytes, descriptor),
+                ReceiveOutcome::Nothing => break,
+                ReceiveOutcome::End => return,
             };
             match (ToGuard::decode(&bytes), descriptor) {
                 (Some(ToGuard::Beat), _) => {
@@ -123,7 +123,7 @@ fn serve(gcwatch: BorrowedFd<'_>, ticks: BorrowedFd<'_>, silent_ticks: u32) {
         if silent > silent_ticks && !held.is_empty() {
             let ids: Vec<u64> = held.keys().copied().collect();
             // Send this before the shutdown, so that the reader of a closed stream knows the reason.
-            for some in ids.chunks(MOST_IDS) {
+            for some in ids.chunks(MAX_IDS) {
                 say(gcwatch, &FromGuard::Closed(some.to_vec()));
             }
             for stream in std::mem::take(&mut held).into_values() {
@@ -175,7 +175,7 @@ mod tests {
         /// Performs one tick and waits until the guard has handled it.
         fn tick(&self) {
             rustix::io::write(&*self.ticks, &1_u64.to_ne_bytes()).unwrap();
-            // An eventfd is read as a whole, so the next tick is a separate one only after this one was read.
+            // An eventfd is read as a whole, so the next tick is counted separately only after this tick was read.
             let mut ready = [PollFd::new(&*self.ticks, PollFlags::IN)];
             while poll(&mut ready, Some(&Timespec::default())).unwrap() > 0 {
                 std::thread::yield_now();
@@ -186,7 +186,7 @@ mod tests {
             loop {
                 let mut ready = [PollFd::new(&self.gcwatch, PollFlags::IN)];
                 poll(&mut ready, None).unwrap();
-                if let Received::Message(bytes, None) = receive(self.gcwatch.as_fd()) {
+                if let ReceiveOutcome::Message(bytes, None) = receive(self.gcwatch.as_fd()) {
                     return FromGuard::decode(&bytes).unwrap();
                 }
             }
@@ -203,10 +203,10 @@ mod tests {
         UnixStream::pair().unwrap()
     }
 
-    /// Scenario: a stream is held while beats come, then none for three ticks; the runtime has written bytes that were
-    /// not read.
-    /// Guarantee: the stream stays open while beats come; then its id is reported and it is closed; the reader still
-    /// receives the written bytes, then the end; the next write of the runtime fails at once.
+    /// Scenario: a stream is held while beats come; then no beat comes for three ticks; the runtime has written bytes
+    /// that were not read.
+    /// Guarantee: the stream stays open while beats come; then the id of the stream is reported and the stream is
+    /// closed; the reader still receives the written bytes, then the end; the next write of the runtime fails at once.
     #[test]
     fn silence_closes_held_streams() {
         let scene = Scene::new();
@@ -229,10 +229,10 @@ mod tests {
         scene.end();
     }
 
-    /// Scenario: one stream is released, another one is held after the beats have stopped, and then the socket of the
-    /// guard is closed.
-    /// Guarantee: the guard never closes the released stream; it closes the late stream at the next tick; its exit
-    /// closes no stream that gcwatch still has.
+    /// Scenario: one stream is released, another stream is held after the beats have stopped, and then the socket of
+    /// the guard is closed.
+    /// Guarantee: the guard never closes the released stream; it closes the late stream at the next tick; the exit of
+    /// the guard closes no stream that gcwatch still has.
     #[test]
     fn released_stream_stays_open() {
         let scene = Scene::new();

@@ -5,14 +5,14 @@ use std::os::fd::{AsFd as _, BorrowedFd, OwnedFd};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use dotnet_diagnostics::Held;
+use dotnet_diagnostics::GuardedStream;
 use rustix::io::Errno;
 use rustix::net::{Shutdown, shutdown};
 use tracing::warn;
 
-use crate::guard::channel::{Received, receive, send};
+use crate::guard::channel::{ReceiveOutcome, receive, send};
 use crate::guard::message::{FromGuard, ToGuard};
-use crate::guard::{BEAT_EVERY, SILENT_SECONDS};
+use crate::guard::{HEARTBEAT_INTERVAL, SILENT_SECONDS};
 
 /// Number of consecutive unanswered beats after which a guard is replaced.
 const UNANSWERED: u32 = 10;
@@ -31,7 +31,7 @@ pub struct Counts {
     pub running: AtomicBool,
     /// Number of sessions that the guard closed because nothing was read.
     pub closed: AtomicU64,
-    /// Number of guards that were started to replace another one.
+    /// Number of guards that have exited or were replaced.
     pub restarts: AtomicU64,
     /// Number of streams that a guard could not hold because it had no descriptors left.
     pub not_held: AtomicU64,
@@ -43,7 +43,7 @@ struct HeldState {
     channel: Option<Arc<OwnedFd>>,
     streams: BTreeMap<u64, Entry>,
     last_id: u64,
-    /// Ids that the guard still holds and must release, because the message did not fit yet.
+    /// Ids that the guard still holds and must release, because the channel had no space for the message yet.
     to_release: Vec<u64>,
     /// Number of beats without an answer.
     unanswered: u32,
@@ -61,7 +61,7 @@ struct Entry {
 }
 
 impl Shared {
-    /// Locks the state. It is consistent at every unlock.
+    /// Locks the state. A panic of another thread is ignored, because the state is consistent at every unlock.
     fn state(&self) -> MutexGuard<'_, HeldState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -96,20 +96,20 @@ impl Shared {
 
     /// Sends pending messages to the guard and reads its messages. Returns `Err` if the guard has exited or does not
     /// answer.
-    pub(super) fn exchange(&self) -> Result<Waiting, Gone> {
+    pub(super) fn exchange(&self) -> Result<Waiting, GuardError> {
         let mut state = self.state();
         self.take_messages(&mut state);
         let Some(channel) = state.channel.clone() else {
-            return Err(Gone);
+            return Err(GuardError);
         };
         if state.unanswered >= UNANSWERED {
-            return Err(Gone);
+            return Err(GuardError);
         }
         while let Some(id) = state.to_release.last() {
             match send(channel.as_fd(), &ToGuard::Release(*id).encode(), None) {
                 Ok(()) => drop(state.to_release.pop()),
                 Err(Errno::AGAIN) => return Ok(Waiting::ToSend),
-                Err(_) => return Err(Gone),
+                Err(_) => return Err(GuardError),
             }
         }
         for (id, entry) in &mut state.streams {
@@ -123,7 +123,7 @@ impl Shared {
             ) {
                 Ok(()) => entry.handed = true,
                 Err(Errno::AGAIN) => return Ok(Waiting::ToSend),
-                Err(_) => return Err(Gone),
+                Err(_) => return Err(GuardError),
             }
         }
         Ok(Waiting::ToReceive)
@@ -134,9 +134,9 @@ impl Shared {
         let (mut closed, mut not_held) = (0_u64, 0_u64);
         while let Some(channel) = state.channel.clone() {
             let bytes = match receive(channel.as_fd()) {
-                Received::Message(bytes, _) => bytes,
-                Received::Nothing => break,
-                Received::End => {
+                ReceiveOutcome::Message(bytes, _) => bytes,
+                ReceiveOutcome::Nothing => break,
+                ReceiveOutcome::End => {
                     state.channel = None;
                     break;
                 }
@@ -157,7 +157,7 @@ impl Shared {
         }
         if closed > 0 {
             self.counts.closed.fetch_add(closed, Ordering::Relaxed);
-            let seconds = u64::from(SILENT_SECONDS) * BEAT_EVERY.as_secs();
+            let seconds = u64::from(SILENT_SECONDS) * HEARTBEAT_INTERVAL.as_secs();
             warn!(
                 target: "gcwatch::guard",
                 "gcwatch read nothing for more than {seconds} s; its guard closed {}, so that no process waits for \
@@ -186,7 +186,7 @@ pub(super) enum Waiting {
 
 /// Error returned if the guard has exited or does not answer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Gone;
+pub(super) struct GuardError;
 
 /// A stream that a guard holds.
 #[derive(Debug)]
@@ -221,7 +221,7 @@ impl HeldStream {
     }
 }
 
-impl Held for HeldStream {
+impl GuardedStream for HeldStream {
     fn was_closed(&self) -> bool {
         let Some(id) = self.id else { return false };
         let mut state = self.shared.state();
@@ -261,11 +261,11 @@ mod tests {
 
     /// A fake guard that records the ids that it holds.
     #[derive(Default)]
-    struct Other(BTreeMap<u64, OwnedFd>);
+    struct FakeGuard(BTreeMap<u64, OwnedFd>);
 
-    impl Other {
+    impl FakeGuard {
         fn take(&mut self, channel: &OwnedFd) {
-            while let Received::Message(bytes, descriptor) = receive(channel.as_fd()) {
+            while let ReceiveOutcome::Message(bytes, descriptor) = receive(channel.as_fd()) {
                 match ToGuard::decode(&bytes).unwrap() {
                     ToGuard::Hold(id) => assert!(self.0.insert(id, descriptor.unwrap()).is_none()),
                     ToGuard::Release(id) => assert!(self.0.remove(&id).is_some()),
@@ -289,7 +289,7 @@ mod tests {
         UnixStream::pair().unwrap()
     }
 
-    /// Scenario: streams are held before and after a guard starts; it exits, one session ends, and another guard
+    /// Scenario: streams are held before and after a guard starts; the guard exits, one session ends, and another guard
     /// starts.
     /// Guarantee: each guard receives every open stream once.
     #[test]
@@ -298,17 +298,17 @@ mod tests {
         let streams: Vec<_> = (0..3).map(|_| stream()).collect();
         let hold = |of: usize| HeldStream::new(&shared, streams[of].1.as_fd());
         let first = hold(0);
-        let (mut other, channel) = (Other::default(), begin(&shared));
+        let (mut other, channel) = (FakeGuard::default(), begin(&shared));
         let second = hold(1);
         assert_eq!(shared.exchange(), Ok(Waiting::ToReceive));
         other.take(&channel);
         assert_eq!(other.ids(), [1, 2]);
         drop(channel);
-        assert_eq!(shared.exchange(), Err(Gone));
+        assert_eq!(shared.exchange(), Err(GuardError));
         shared.end();
         drop(first);
         let third = hold(2);
-        let (mut other, channel) = (Other::default(), begin(&shared));
+        let (mut other, channel) = (FakeGuard::default(), begin(&shared));
         assert_eq!(shared.exchange(), Ok(Waiting::ToReceive));
         other.take(&channel);
         assert_eq!(other.ids(), [2, 3]);
@@ -318,16 +318,16 @@ mod tests {
     }
 
     /// Scenario: there are more streams than fit into the channel, and the guard reads slowly; then sessions end while
-    /// it does not read.
+    /// the guard does not read.
     /// Guarantee: no call blocks, all streams arrive, and all are released.
     #[test]
     fn slow_guard_gets_all_streams() {
         let shared = Arc::new(Shared::default());
-        let (mut other, channel) = (Other::default(), begin(&shared));
+        let (mut other, channel) = (FakeGuard::default(), begin(&shared));
         let one = stream().1;
         let held: Vec<_> = (0..1000).map(|_| HeldStream::new(&shared, one.as_fd())).collect();
         assert_eq!(shared.exchange(), Ok(Waiting::ToSend));
-        let send_all = |other: &mut Other| {
+        let send_all = |other: &mut FakeGuard| {
             while shared.exchange() == Ok(Waiting::ToSend) {
                 other.take(&channel);
             }
@@ -373,7 +373,7 @@ mod tests {
         }
     }
 
-    /// Scenario: a guard answers beats, and then does not.
+    /// Scenario: a guard answers beats, and then stops answering.
     /// Guarantee: the guard counts as unresponsive after ten unanswered beats.
     #[test]
     fn unresponsive_guard_is_detected() {
@@ -389,6 +389,6 @@ mod tests {
         }
         assert!(shared.exchange().is_ok());
         shared.beat();
-        assert_eq!(shared.exchange(), Err(Gone));
+        assert_eq!(shared.exchange(), Err(GuardError));
     }
 }

@@ -23,14 +23,14 @@ const PROGRAM: &str = "/proc/self/exe";
 /// enough.
 const FIRST_DELAY: Duration = Duration::from_millis(100);
 const LAST_DELAY: Duration = Duration::from_secs(30);
-const LIVED: Duration = Duration::from_secs(60);
+const KEEPER_LIFE_BEFORE_RESTART: Duration = Duration::from_secs(60);
 
 /// Maximum wait for the channel. Messages that could not be sent are then retried.
-const LOOK_EVERY: Timespec = Timespec { tv_sec: 1, tv_nsec: 0 };
+const CHANNEL_TIMEOUT: Timespec = Timespec { tv_sec: 1, tv_nsec: 0 };
 
 pub(super) fn start(shared: Arc<Shared>) -> std::io::Result<()> {
     let thread = std::thread::Builder::new().name("guard".to_owned());
-    // The thread lives as long as the process and holds nothing that needs a clean shutdown.
+    // The thread lives as long as the process. The thread holds no resource that needs a clean shutdown.
     thread.stack_size(256 << 10).spawn(move || keep(&shared)).map(drop)
 }
 
@@ -66,7 +66,7 @@ fn keep(shared: &Shared) {
                 }
             }
         }
-        delay = if since.elapsed() >= LIVED {
+        delay = if since.elapsed() >= KEEPER_LIFE_BEFORE_RESTART {
             FIRST_DELAY
         } else {
             (delay * 2).min(LAST_DELAY)
@@ -82,10 +82,10 @@ fn watch(shared: &Shared, channel: &OwnedFd) {
             Waiting::ToReceive => PollFlags::IN,
             Waiting::ToSend => PollFlags::IN | PollFlags::OUT,
         };
-        // Whether interrupted, late or ready: the next exchange checks everything.
+        // The result does not matter, because the next exchange checks everything.
         let _whichever = poll(
             &mut [PollFd::from_borrowed_fd(channel.as_fd(), events)],
-            Some(&LOOK_EVERY),
+            Some(&CHANNEL_TIMEOUT),
         );
     }
 }

@@ -3,10 +3,10 @@
 //! Both ends are the same program, so there are no versions. Invalid messages are ignored.
 
 /// Maximum number of ids in a message.
-pub(super) const MOST_IDS: usize = 1024;
+pub(super) const MAX_IDS: usize = 1024;
 
 /// Maximum size of a message, in bytes.
-pub(super) const MOST_BYTES: usize = 1 + 8 * MOST_IDS;
+pub(super) const MAX_BYTES: usize = 1 + 8 * MAX_IDS;
 
 /// A message from gcwatch to the guard.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -26,7 +26,7 @@ pub(super) enum FromGuard {
     Alive,
     /// The guard has no descriptor left for this stream.
     NotHeld(u64),
-    /// The guard closes these streams because no beat came, at most [`MOST_IDS`].
+    /// The guard closes these streams, at most [`MAX_IDS`], because no beat came.
     Closed(Vec<u64>),
 }
 
@@ -95,8 +95,8 @@ mod tests {
             assert_eq!(ToGuard::decode(&bytes), Some(message));
             assert_eq!(ToGuard::decode(&bytes[..bytes.len() - 1]), None);
         }
-        let all = FromGuard::Closed((0..MOST_IDS as u64).collect());
-        assert_eq!(all.encode().len(), MOST_BYTES);
+        let all = FromGuard::Closed((0..MAX_IDS as u64).collect());
+        assert_eq!(all.encode().len(), MAX_BYTES);
         for message in [FromGuard::Alive, FromGuard::NotHeld(3), all] {
             assert_eq!(FromGuard::decode(&message.encode()), Some(message.clone()));
         }

@@ -1,4 +1,4 @@
-//! The memory of processes as the kernel counts it, and what their heaps may take.
+//! The memory of processes as counted by the kernel, and the limits of their heaps.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -8,69 +8,69 @@ use std::time::Duration;
 
 use base::run_key::RunKey;
 use dotnet_diagnostics::discovery::parse_stat;
-use gc_rules::field::MemoryFacts;
+use rule_engine::field::MemoryFacts;
 
 use super::committed;
 use super::read::{machine, runtime_config};
-use super::{Configured, Sources, Takes};
+use super::{ConfiguredLimits, SettingSyntax, Sources};
 use crate::facts::Facts;
-use crate::proc_file::{MAX_MAPS_BYTES, MAX_STATUS_BYTES, address_space_limit, anonymous, count, of_process};
+use crate::proc_file::{MAX_MAPS_BYTES, MAX_STATUS_BYTES, address_space_limit, anonymous, count, read_process_file};
 
-/// What was read of a process. What cannot be read is unknown.
+/// Results of a reading. A field is `None` if it is not readable.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct MemoryReading {
-    /// Its memory as the kernel counts it.
+    /// Memory as counted by the kernel.
     pub memory: MemoryFacts,
-    /// What its heap may take, as it looks from outside.
+    /// Estimated limit of the heap, in bytes.
     pub heap_limit: Option<u64>,
-    /// Whether its configuration was read, and the limit is a share of its container's.
+    /// Whether the configuration was read and the limit is a share of the container's limit.
     pub follows_container: bool,
-    /// The memory of the machine.
+    /// Memory of the machine, in bytes.
     pub machine: Option<u64>,
 }
 
-/// Reads the memory of many processes, again and again. What they are configured with is read once, and the mappings
-/// only of those that grow while they do not collect.
+/// A reader that repeatedly reads the memory of many processes. The configuration of a process is read once. The
+/// mappings are read only for processes that grow without collections.
 #[derive(Debug, Default)]
 pub struct MemoryReader {
-    configured: HashMap<RunKey, Configured>,
+    configured: HashMap<RunKey, ConfiguredLimits>,
     growth: HashMap<RunKey, Growth>,
     limits: HashMap<RunKey, AddressSpaceLimit>,
     machine: Option<u64>,
-    /// Threads that read what a process is configured with.
+    /// Number of threads that read the configuration of a process.
     reading: Arc<AtomicUsize>,
 }
 
-/// Time for reading what a process is configured with: its program and `runtimeconfig.json` are on its own file
+/// Timeout for reading the configuration of a process: its program and `runtimeconfig.json` are on its own file
 /// systems.
-const CONFIGURED_WITHIN: Duration = Duration::from_secs(2);
-/// Maximum number of threads that wait for such files.
+const CONFIGURED_TIMEOUT: Duration = Duration::from_secs(2);
+/// Maximum number of threads that wait for files of processes.
 const MAX_READING: usize = 8;
 
-/// The limit of a process's address space.
+/// Limit of a process's address space.
 #[derive(Debug, Clone, Copy, Default)]
 struct AddressSpaceLimit {
     bytes: Option<u64>,
-    /// Readings of the process until the limit is read again.
+    /// Number of readings of the process until the limit is read again.
     readings: u8,
 }
 
-/// Readings of a process between two readings of its limit: 5 minutes. Only `prlimit` changes the limit of a running
+/// Number of readings between two readings of the limit: 5 minutes. Only `prlimit` changes the limit of a running
 /// process.
 const LIMIT_READINGS: u8 = 20;
 
-/// Whether a process grows.
+/// The growth of a process.
 #[derive(Debug, Clone, Copy)]
 struct Growth {
-    /// Its private memory at the newest reading, bytes.
+    /// Private memory at the last reading, in bytes.
     private: u64,
-    /// Readings for which it still counts as growing.
+    /// Number of readings for which the process still counts as growing.
     readings: u8,
 }
 
-/// More private memory than at the reading before is growth: with a reading every 15 s, 8 MiB a minute.
+/// Increase of private memory between two readings that counts as growth: 8 MiB per minute with a reading every 15 s.
 const GROWS_BY: u64 = 2 << 20;
-/// Readings after the last growth in which a process counts as growing.
+/// Number of readings after the last growth in which a process counts as growing.
 const GROWS_FOR: u8 = 8;
 
 impl Growth {
@@ -85,10 +85,12 @@ impl Growth {
 }
 
 impl MemoryReader {
-    /// The memory of a process, whose runtime has that version and whose container has that memory limit, and what its
-    /// heap may take; blocking. It `rests`: no collection has come for some time, which would say what the heap has.
+    /// Reads the memory of a process and the limit of its heap. `major` is the major version of its runtime, and
+    /// `container` is the memory limit of its container. `rests` is whether no collection, which would report the size
+    /// of the heap, has arrived for some time. Returns an empty reading if the process has exited or another process
+    /// has its pid. Blocks the calling thread.
     pub fn read(&mut self, key: RunKey, major: Option<u32>, container: Option<u64>, rests: bool) -> MemoryReading {
-        let file = |name: &str| of_process(key.pid, name, MAX_STATUS_BYTES);
+        let file = |name: &str| read_process_file(key.pid, name, MAX_STATUS_BYTES);
         let status = file("status");
         let configured = self
             .configured
@@ -101,7 +103,7 @@ impl MemoryReader {
             space.readings = LIMIT_READINGS;
         }
         space.readings -= 1;
-        // Another one may have its pid by now.
+        // The pid can belong to another process by now.
         let is_same = || Some(parse_stat(file("stat")?.as_bytes())?.start_time == key.start_time);
         if is_same() != Some(true) {
             return MemoryReading::default();
@@ -119,13 +121,14 @@ impl MemoryReader {
             self.growth.insert(key, growth);
             growth.readings > 0
         });
-        // The range that the collector reserves is larger than its limit, and without one than the machine's memory.
+        // The range that the collector reserves is larger than its limit, or than the machine's memory if there is no
+        // limit.
         let range = limit.as_ref().map(|limit| limit.bytes).or(self.machine);
         let native = private
             .zip(range)
             .filter(|_| grows && rests)
             .and_then(|(private, range)| {
-                let maps = of_process(key.pid, "maps", MAX_MAPS_BYTES)?;
+                let maps = read_process_file(key.pid, "maps", MAX_MAPS_BYTES)?;
                 Some(private.saturating_sub(committed(&maps, range)?))
             });
         MemoryReading {
@@ -143,11 +146,12 @@ impl MemoryReader {
         }
     }
 
-    /// Reads what a process is configured with, on a thread that is left behind if a file system does not respond. Then
-    /// nothing is configured: the files are not tried again.
-    fn configured(&self, pid: u32, major: Option<u32>) -> Configured {
+    /// Reads the configuration of a process, on a thread that is left behind if a file system does not respond. In this
+    /// case, or if [`MAX_READING`] threads are blocked already, the configuration counts as empty, and the files are
+    /// not read again.
+    fn configured(&self, pid: u32, major: Option<u32>) -> ConfiguredLimits {
         if self.reading.load(Ordering::Relaxed) >= MAX_READING {
-            return Configured::default();
+            return ConfiguredLimits::default();
         }
         self.reading.fetch_add(1, Ordering::Relaxed);
         let (reading, (give, taken)) = (Arc::clone(&self.reading), sync_channel(1));
@@ -163,13 +167,13 @@ impl MemoryReader {
         {
             self.reading.fetch_sub(1, Ordering::Relaxed);
         }
-        taken.recv_timeout(CONFIGURED_WITHIN).unwrap_or_else(|_| {
+        taken.recv_timeout(CONFIGURED_TIMEOUT).unwrap_or_else(|_| {
             log!(warn: pid, "the limit of its heap is unknown: its files do not respond");
-            Configured::default()
+            ConfiguredLimits::default()
         })
     }
 
-    /// Forgets all processes but these.
+    /// Forgets all processes that are not in `keys`.
     pub fn keep(&mut self, keys: &[RunKey]) {
         self.configured.retain(|key, _| keys.contains(key));
         self.growth.retain(|key, _| keys.contains(key));
@@ -177,10 +181,10 @@ impl MemoryReader {
     }
 }
 
-fn configured(pid: u32, major: Option<u32>) -> Configured {
+fn configured(pid: u32, major: Option<u32>) -> ConfiguredLimits {
     let facts = Facts::read(pid, None);
     let sources = Sources {
-        takes: Takes::of(facts.native_aot, major),
+        takes: SettingSyntax::for_runtime(facts.native_aot, major),
         variable: &|name| facts.variable(name),
         runtime_config: runtime_config(pid, &facts),
     };
@@ -191,12 +195,12 @@ fn configured(pid: u32, major: Option<u32>) -> Configured {
 mod tests {
     use super::*;
 
-    /// Scenario: this process, in a container with a limit and without one; then one that has its pid, but began at
-    /// another time.
-    /// Guarantee: its memory is known, the limit of a heap is three quarters of the container's; of another process
-    /// nothing is known, and what is not kept is forgotten.
+    /// Scenario: this process is read, with and without a container limit; another process has its pid, but a different
+    /// start time.
+    /// Guarantee: the memory of this process is known, and the heap limit is three quarters of the container's limit,
+    /// if there is one; no value is returned for the other process; processes that are not kept are forgotten.
     #[test]
-    fn memory_is_of_this_very_process() {
+    fn memory_is_read_only_for_same_run() {
         let pid = std::process::id();
         let stat = std::fs::read(format!("/proc/{pid}/stat")).unwrap();
         let key = RunKey {
@@ -231,8 +235,9 @@ mod tests {
         assert!(reader.configured.is_empty() && reader.limits.is_empty());
     }
 
-    /// Scenario: a process as it is found, that grows by 2 MiB and by less, and then stays as it is.
-    /// Guarantee: it counts as growing from the second reading on, and for eight readings after the last growth.
+    /// Scenario: between readings, a process grows by 1 MiB, 2 MiB, 1 MiB and 2 MiB, and then stays the same.
+    /// Guarantee: the process counts as growing from the first growth of 2 MiB, and for fewer than eight further
+    /// readings after the last growth of 2 MiB.
     #[test]
     fn growth_is_between_readings() {
         let mut growth = Growth::after(None, 100 << 20);

@@ -65,7 +65,8 @@ mod tests {
     use processes::text::MAX_VALUE_BYTES;
 
     /// Scenario: attributes are not key=value, not encoded, not UTF-8, too many or too long.
-    /// Guarantee: malformed attributes are refused with the number of the entry, and lengths are bounded.
+    /// Guarantee: malformed attributes are refused with the number of the entry, too many attributes are refused, and
+    /// lengths are bounded.
     #[test]
     fn malformed_attributes_are_refused() {
         assert_eq!(own_attributes("a=1,b"), Err(BadAttributes::Form(2)));

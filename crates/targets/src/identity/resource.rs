@@ -8,7 +8,7 @@ use opentelemetry_proto::tonic::common::v1::any_value::Value;
 
 use crate::host::Host;
 
-/// The attributes of a resource. A later value replaces an earlier one.
+/// The attributes of a resource. A later value replaces an earlier value of the same key.
 #[derive(Debug, Default)]
 pub(super) struct Resource(pub(super) Vec<KeyValue>);
 

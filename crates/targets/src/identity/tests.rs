@@ -75,7 +75,7 @@ fn sdk_commands_are_named_with_verb() {
 }
 
 /// Scenario: a process in a pod's container cannot be queried and has attributes in its environment.
-/// Guarantee: its container is known, so that its pod can be found; nothing else is taken from the environment.
+/// Guarantee: its container is known, so that its pod can be found. No attribute is taken from the environment.
 #[test]
 fn unqueried_process_has_container() {
     let container = ContainerIdentity {
@@ -164,8 +164,8 @@ fn instance_id_is_unique_per_run() {
     assert_eq!(Uuid::parse_str(&id).unwrap().get_version_num(), 5);
 }
 
-/// Scenario: a target has both OpenTelemetry variables. They also contain the pid of the parent process from which they
-/// were inherited, another host, and another producer of the data.
+/// Scenario: a target has both OpenTelemetry variables. The variables also contain the pid of the parent process from
+/// which they were inherited, another host, and another producer of the data.
 /// Guarantee: the variables name the service, with precedence for the service variable; observed values are kept;
 /// unobserved values are taken from the environment until Kubernetes provides them.
 #[test]

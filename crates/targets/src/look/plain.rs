@@ -1,8 +1,9 @@
 //! Tracks scanned processes that do not run .NET: most processes of a host.
 //!
-//! Scanning a process costs 0.25 ms, mostly for its mapped files, and almost no process ever changes. A process that
-//! was scanned twice is therefore scanned again only if the pid belongs to another process or runs another program
-//! (exec), and in every [`TURNS`]th full scan in any case: a socket in an unwatched directory has no other sign.
+//! Scanning a process costs 0.25 ms, mostly for its mapped files, and almost no process ever starts to run .NET later.
+//! A process that was scanned twice is therefore scanned again only if the pid belongs to another process or runs
+//! another program (exec). In addition, each process is scanned in every [`TURNS`]th full scan, because no event
+//! announces a socket in an unwatched directory.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
@@ -11,10 +12,10 @@ use dotnet_diagnostics::discovery::parse_stat;
 
 /// Number of full scans in which each process is scanned at least once.
 const TURNS: u32 = 8;
-/// Number of scans before a process may be skipped. A starting runtime initially has neither socket nor library.
+/// Number of scans after which a process can be skipped. A starting runtime initially has neither socket nor library.
 const TWICE: u8 = 2;
 /// Maximum number of processes that are remembered.
-const MOST: usize = 1 << 16;
+const MAX_PROCESSES: usize = 1 << 16;
 
 /// Run and program of a pid.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -23,8 +24,8 @@ pub(super) struct Mark {
     program: u64,
 }
 
-/// Returns the mark of a process, from data that the kernel returns without blocking; `None` if the process has exited
-/// or its program is not readable.
+/// Returns the mark of a process, from data that the kernel returns without blocking. Returns `None` if the process has
+/// exited or its program is not readable.
 pub(super) fn mark(pid: u32) -> Option<Mark> {
     let program = std::fs::read_link(format!("/proc/{pid}/exe")).ok()?;
     let stat = parse_stat(&std::fs::read(format!("/proc/{pid}/stat")).ok()?)?;
@@ -56,13 +57,13 @@ impl PlainProcesses {
         let Some(mark) = mark else { return };
         let times = match self.known.get(&pid) {
             Some((known, times)) if *known == mark => times.saturating_add(1),
-            None if self.known.len() >= MOST => return,
+            None if self.known.len() >= MAX_PROCESSES => return,
             _ => 1,
         };
         self.known.insert(pid, (mark, times));
     }
 
-    /// Completes a full scan: forgets all processes that are not in `listed`.
+    /// Completes a full scan and forgets all processes that are not in `listed`.
     pub(super) fn keep(&mut self, listed: &BTreeSet<u32>) {
         self.known.retain(|pid, _| listed.contains(pid));
         self.turn = self.turn.wrapping_add(1);
@@ -73,33 +74,33 @@ impl PlainProcesses {
 mod tests {
     use super::*;
 
-    fn of(start_time: u64, program: u64) -> Option<Mark> {
+    fn make_mark(start_time: u64, program: u64) -> Option<Mark> {
         Some(Mark { start_time, program })
     }
 
     /// Scenario: a process is scanned repeatedly; then it runs another program, then another process has its pid. The
     /// program of a second process is not readable.
-    /// Guarantee: the process is skipped after two scans, except in its turn; each change is scanned; the unreadable
-    /// process is always scanned.
+    /// Guarantee: the process is skipped after two scans, except in every [`TURNS`]th full scan; it is scanned after
+    /// each change; the unreadable process is always scanned.
     #[test]
     fn unchanged_process_is_skipped() {
         let mut plain = PlainProcesses::default();
         let listed = BTreeSet::from([9, 10]);
         let mut looked = Vec::new();
         for round in 0..2 * TURNS {
-            if !plain.is_plain(9, of(1, 1)) {
+            if !plain.is_plain(9, make_mark(1, 1)) {
                 looked.push(round);
-                plain.add(9, of(1, 1));
+                plain.add(9, make_mark(1, 1));
             }
             assert!(!plain.is_plain(10, None));
             plain.add(10, None);
             plain.keep(&listed);
         }
         assert_eq!(looked, [0, 1, 9]);
-        assert!(plain.is_plain(9, of(1, 1)));
-        assert!(!plain.is_plain(9, of(1, 2)) && !plain.is_plain(9, of(2, 1)));
-        plain.add(9, of(1, 2));
-        assert!(!plain.is_plain(9, of(1, 2)), "a new program is scanned twice");
+        assert!(plain.is_plain(9, make_mark(1, 1)));
+        assert!(!plain.is_plain(9, make_mark(1, 2)) && !plain.is_plain(9, make_mark(2, 1)));
+        plain.add(9, make_mark(1, 2));
+        assert!(!plain.is_plain(9, make_mark(1, 2)), "a new program is scanned twice");
         plain.keep(&BTreeSet::new());
         assert!(plain.known.is_empty());
     }

@@ -11,9 +11,9 @@ use crate::facts::Facts;
 use crate::filter::Subject;
 use crate::identity::{key_of, service_of};
 use crate::look::file_system_group::FileSystemGroup;
-use crate::look::{NamedSockets, OngoingLook, Seen, plain};
+use crate::look::{NamedSockets, OngoingLook, ScannedProcess, plain};
 use crate::options::TargetOptions;
-use crate::watch::{DirectoryId, NotWatched, directory_id, open_directory};
+use crate::watch::{DirectoryId, WatchError, directory_id, open_directory};
 
 /// Subject of a step.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
@@ -55,20 +55,20 @@ impl LookStep {
 
 /// Result of a step.
 #[derive(Debug, Default)]
-pub(super) struct Found {
-    pub(super) seen: Vec<Seen>,
-    pub(super) watched: Option<Result<(DirectoryId, bool), NotWatched>>,
+pub(super) struct StepResult {
+    pub(super) seen: Vec<ScannedProcess>,
+    pub(super) watched: Option<Result<(DirectoryId, bool), WatchError>>,
     pub(super) sockets: Option<(PathBuf, NamedSockets)>,
     pub(super) left_out: bool,
 }
 
 impl OngoingLook {
-    /// Executes one step. Blocks for as long as the file system of its subject does.
-    pub(super) fn take(&self, step: &LookStep, scan: &mut Option<Scan>) -> Found {
+    /// Executes one step. Blocks the calling thread while the file system of the subject does not respond.
+    pub(super) fn take(&self, step: &LookStep, scan: &mut Option<Scan>) -> StepResult {
         match step {
-            LookStep::Watch(path) => Found {
+            LookStep::Watch(path) => StepResult {
                 watched: self.watch(open_directory(path).ok()),
-                ..Found::default()
+                ..StepResult::default()
             },
             LookStep::List(path) => {
                 let sockets = Scan::sockets_at(path);
@@ -80,10 +80,10 @@ impl OngoingLook {
                     Some(&**path)
                 };
                 let directory = directory.filter(|_| self.asked.all);
-                Found {
+                StepResult {
                     watched: self.watch(directory.and_then(|path| open_directory(path).ok())),
                     sockets: Some((path.clone(), sockets)),
-                    ..Found::default()
+                    ..StepResult::default()
                 }
             }
             LookStep::Process(pid) => {
@@ -96,55 +96,55 @@ impl OngoingLook {
             LookStep::Behind(path) => {
                 let sockets = self.lock().sockets.get(path).cloned().unwrap_or_default();
                 if sockets.is_empty() {
-                    return Found::default();
+                    return StepResult::default();
                 }
                 let scan = Scan::host().with_socket_directories([]).with_found_sockets(sockets);
                 let seen = scan.list_named().into_iter().map(|process| self.judged(process));
-                Found {
+                StepResult {
                     seen: seen.collect(),
-                    ..Found::default()
+                    ..StepResult::default()
                 }
             }
         }
     }
 
-    fn process(&self, pid: u32, scan: &Scan) -> Found {
+    fn process(&self, pid: u32, scan: &Scan) -> StepResult {
         let asked = &self.asked;
         let connected = asked.connected.contains(&pid);
         let expected = connected || asked.pids.contains(&pid);
         if !asked.left_alone.is_empty()
-            && FileSystemGroup::of(pid)
+            && FileSystemGroup::for_process(pid)
                 .iter()
                 .any(|group| asked.left_alone.contains(group))
         {
-            return Found {
+            return StepResult {
                 left_out: true,
-                ..Found::default()
+                ..StepResult::default()
             };
         }
         let mark = plain::mark(pid);
         if !expected && asked.plain().is_plain(pid, mark) {
-            return Found::default();
+            return StepResult::default();
         }
         let Ok(process) = scan.inspect(pid) else {
-            return Found::default();
+            return StepResult::default();
         };
         if process.evidence.is_none() && !connected {
             asked.plain().add(pid, mark);
-            return Found::default();
+            return StepResult::default();
         }
         let socket = process.socket.as_ref().filter(|_| asked.all);
-        Found {
+        StepResult {
             watched: self.watch(socket.and_then(|socket| socket.open_parent().ok())),
             seen: vec![self.judged(process)],
-            ..Found::default()
+            ..StepResult::default()
         }
     }
 
-    fn judged(&self, process: Process) -> Seen {
+    fn judged(&self, process: Process) -> ScannedProcess {
         let asked = &self.asked;
         let judged = (asked.judge_all || !asked.known.contains_key(&key_of(&process))).then(|| {
-            let facts = Facts::of(&process);
+            let facts = Facts::for_process(&process);
             let subject = Subject {
                 name: &process.name,
                 facts: &facts,
@@ -153,14 +153,14 @@ impl OngoingLook {
             (subject.is_wanted(include, exclude), service_of(&facts))
         });
         let (wanted, service) = judged.unzip();
-        Seen {
+        ScannedProcess {
             process,
             wanted,
             service: service.flatten(),
         }
     }
 
-    fn watch(&self, directory: Option<OwnedFd>) -> Option<Result<(DirectoryId, bool), NotWatched>> {
+    fn watch(&self, directory: Option<OwnedFd>) -> Option<Result<(DirectoryId, bool), WatchError>> {
         let (directory, watches) = directory.zip(self.asked.watches.as_ref())?;
         let watched = watches.add(&directory);
         Some(watched.and_then(|new| Ok((directory_id(&directory)?, new))))

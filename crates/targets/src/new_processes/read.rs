@@ -8,24 +8,24 @@ use std::thread::{Builder, sleep};
 
 use tokio::sync::mpsc::{Receiver, Sender, channel};
 
-use super::{EVERY, Thread, ThreadMakers};
+use super::{READ_INTERVAL, Thread, ThreadMakers};
 
-/// Files with the last assigned pid in gcwatch's pid namespace. The first one does not exist on every kernel
-/// (`CONFIG_CHECKPOINT_RESTORE`), the second one can be fake (lxcfs).
+/// Files with the last assigned pid in gcwatch's pid namespace. The first file does not exist on every kernel
+/// (`CONFIG_CHECKPOINT_RESTORE`), and the second file can be fake (lxcfs).
 const COUNTERS: [&str; 2] = ["/proc/sys/kernel/ns_last_pid", "/proc/loadavg"];
-/// Default of Linux on 64-bit machines.
+/// Maximum of `pid_max` on 64-bit machines, used if the file is not readable.
 const PID_MAX: u32 = 1 << 22;
 const STACK_BYTES: usize = 64 << 10;
-const MOST_BYTES: usize = 4096;
+const MAX_BYTES: usize = 4096;
 /// Maximum number of results that wait for the receiver.
-const MOST_LOOKS: usize = 4;
+const MAX_LOOKS: usize = 4;
 
-/// Receives the processes that create threads. Dropping it stops the thread.
+/// A receiver of the processes that create threads. Dropping the receiver stops the thread.
 #[derive(Debug)]
 pub(crate) struct NewProcesses(Option<Receiver<Vec<u32>>>);
 
 impl NewProcesses {
-    /// Waits for the next processes, forever if the kernel does not report pids. This method is cancel safe.
+    /// Waits for the next processes, or forever if the kernel does not report pids. This method is cancel safe.
     pub(crate) async fn found(&mut self) -> Vec<u32> {
         if let Some(receiver) = &mut self.0 {
             if let Some(pids) = receiver.recv().await {
@@ -39,7 +39,7 @@ impl NewProcesses {
 
 /// Starts the thread that looks for processes that create threads.
 pub(crate) fn watch() -> NewProcesses {
-    let (sender, receiver) = channel(MOST_LOOKS);
+    let (sender, receiver) = channel(MAX_LOOKS);
     let thread = Builder::new().name("new-processes".to_owned()).stack_size(STACK_BYTES);
     match thread.spawn(move || run(&sender)) {
         Ok(_thread) => NewProcesses(Some(receiver)),
@@ -75,11 +75,12 @@ fn run(sender: &Sender<Vec<u32>>) {
             skipped = births.skipped;
             log!(debug: "{skipped} pids were assigned too fast to be examined");
         }
-        sleep(EVERY);
+        sleep(READ_INTERVAL);
     }
 }
 
-/// Returns the last assigned pid: the whole content of the first file, the last word of the second one.
+/// Returns the last assigned pid: the whole content of the first file, or the last word of the second file. Returns
+/// `None` if the file is not readable or contains no pid.
 fn last_pid(path: &str) -> Option<u32> {
     let text = text(path).ok()?;
     text.split_ascii_whitespace()
@@ -89,7 +90,7 @@ fn last_pid(path: &str) -> Option<u32> {
         .filter(|pid| *pid > 0)
 }
 
-/// Returns the facts about a pid; `None` if it no longer exists, is hidden, or belongs to the kernel.
+/// Returns the facts about a pid, or `None` if the pid no longer exists, is hidden, or belongs to the kernel.
 fn thread(pid: u32) -> Option<Thread> {
     let status = text(&format!("/proc/{pid}/status")).ok()?;
     let process = process_of(&status)?;
@@ -109,8 +110,7 @@ fn thread(pid: u32) -> Option<Thread> {
     })
 }
 
-/// Returns the process of a thread (`Tgid` in `status`), or `None` for kernel threads, which have no memory of their
-/// own.
+/// Returns the process of a thread (`Tgid` in `status`), or `None` for kernel threads, which have no own memory.
 fn process_of(status: &str) -> Option<u32> {
     let value = |key: &str| {
         status
@@ -122,7 +122,7 @@ fn process_of(status: &str) -> Option<u32> {
 }
 
 fn text(path: &str) -> io::Result<String> {
-    let mut bytes = [0; MOST_BYTES];
+    let mut bytes = [0; MAX_BYTES];
     let read = File::open(path)?.read(&mut bytes)?;
     Ok(String::from_utf8_lossy(bytes.get(..read).unwrap_or_default()).into_owned())
 }
@@ -156,7 +156,7 @@ mod tests {
     }
 
     /// Scenario: the status of a thread, of a kernel thread, and an empty text are parsed.
-    /// Guarantee: only the first one returns a process.
+    /// Guarantee: a process is returned only for the thread that is not a kernel thread.
     #[test]
     fn kernel_threads_are_ignored() {
         assert_eq!(process_of("Name:\tx\nTgid:\t71\nVmSize:\t 1 kB\n"), Some(71));

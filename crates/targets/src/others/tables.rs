@@ -2,8 +2,9 @@
 //! thread.
 //!
 //! The kernel lists the runtime's end of a connection in the network namespace of the client. Two tables are therefore
-//! relevant for a process: gcwatch's table, with its own connections and those of tools on the host or in its pod, and
-//! the table of the process's namespace, with those of tools next to it. Reading the tables needs no privileges.
+//! relevant for a process. gcwatch's table contains the connections of gcwatch and of tools on the host or in gcwatch's
+//! pod. The table of the process's namespace contains the connections of tools in this namespace. Reading the tables
+//! needs no privileges.
 
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
@@ -16,10 +17,10 @@ use std::time::Duration;
 use dotnet_diagnostics::OpenConnections;
 use dotnet_diagnostics::discovery::{AcceptedConnections, SocketName};
 
-use crate::others::{Seen, Watched};
+use crate::others::{ObservedConnections, WatchedProcess};
 
 /// Minimum interval between looks.
-pub(crate) const EVERY: Duration = Duration::from_secs(2);
+pub(crate) const SCAN_INTERVAL: Duration = Duration::from_secs(2);
 /// Maximum number of bytes of one table that are read, about 25,000 sockets. The content of a longer table is unknown.
 const MAX_TABLE_BYTES: u64 = 2 << 20;
 const PIECE_BYTES: usize = 64 << 10;
@@ -28,16 +29,18 @@ const MAX_CONNECTIONS: usize = 256;
 
 /// A network namespace, identified by device and inode of its table in `/proc`.
 type Namespace = (u64, u64);
-/// The accepted connections to the wanted runtimes. Each has a flag for the expected path, and its number.
+/// The accepted connections to the wanted runtimes. Each connection has a flag that states whether its path is the
+/// expected path, and its number.
 type Table = HashMap<SocketName, Vec<(bool, u64)>>;
 
 /// The wanted socket names, with the paths of their sockets if known. Several processes in different containers can
 /// have the same name.
-type Wanted = HashMap<SocketName, Vec<Option<PathBuf>>>;
+type SocketIndex = HashMap<SocketName, Vec<Option<PathBuf>>>;
 
-/// Examines all processes and returns the results in the same order; `None` if unknown.
-pub(crate) fn look(watched: &[Arc<Watched>]) -> Vec<Option<Seen>> {
-    let mut wanted = Wanted::new();
+/// Examines all processes and returns the results in the same order. The result of a process is `None` if its
+/// connections are unknown.
+pub(crate) fn look(watched: &[Arc<WatchedProcess>]) -> Vec<Option<ObservedConnections>> {
+    let mut wanted = SocketIndex::new();
     for run in watched {
         wanted.entry(run.name).or_default().push(run.path.clone());
     }
@@ -69,8 +72,9 @@ pub(crate) fn look(watched: &[Arc<Watched>]) -> Vec<Option<Seen>> {
             _ => None,
         });
     }
-    // If a connection of gcwatch was opened or closed during the look, the table may or may not contain it. The
-    // returned generation then differs from every other look, so this look does not count.
+    // If a connection of gcwatch was opened or closed during the look, it is unknown whether the table contains the
+    // connection. The returned generation then differs from the generation of the previous look, so this look does not
+    // count.
     for (run, seen) in watched.iter().zip(&mut looked) {
         if let Some(seen) = seen {
             seen.own.generation = seen.own.generation.max(run.connections.now().generation);
@@ -79,24 +83,30 @@ pub(crate) fn look(watched: &[Arc<Watched>]) -> Vec<Option<Seen>> {
     looked
 }
 
-/// Returns the number of connections that a runtime has accepted on this path, including gcwatch's own; `None` if they
-/// are not visible.
+/// Returns the number of connections that a runtime has accepted on this path, including gcwatch's own, or `None` if
+/// the connections are not visible.
 ///
 /// Blocks the calling thread.
 pub(crate) fn connections(pid: u32, path: &Path) -> Option<usize> {
-    let run = Arc::new(Watched::at(Some(pid), path)?);
+    let run = Arc::new(WatchedProcess::at(Some(pid), path)?);
     let seen = look(&[run]).into_iter().next()??;
     Some(seen.accepted.len())
 }
 
-fn seen(run: &Watched, ours: &Table, theirs: Option<&Table>, in_ours: bool, own: OpenConnections) -> Option<Seen> {
+fn seen(
+    run: &WatchedProcess,
+    ours: &Table,
+    theirs: Option<&Table>,
+    in_ours: bool,
+    own: OpenConnections,
+) -> Option<ObservedConnections> {
     let found = |table: &Table| table.get(&run.name).cloned().unwrap_or_default();
     let mut entries = found(ours);
     entries.extend(theirs.map(found).unwrap_or_default());
     if entries.len() > MAX_CONNECTIONS {
         return None;
     }
-    // If the operator configured the socket, the path can differ from the runtime's own. Then only the name is
+    // If the operator configured the socket, the path can differ from the runtime's own. In this case, only the name is
     // compared.
     if entries.iter().any(|(expected, _)| *expected) {
         entries.retain(|(expected, _)| *expected);
@@ -104,20 +114,21 @@ fn seen(run: &Watched, ours: &Table, theirs: Option<&Table>, in_ours: bool, own:
     let mut accepted: Vec<u64> = entries.into_iter().map(|(_, number)| number).collect();
     accepted.sort_unstable();
     accepted.dedup();
-    Some(Seen {
+    Some(ObservedConnections {
         accepted,
         whole: in_ours || theirs.is_some(),
         own,
     })
 }
 
-/// Returns device and inode of the file. They identify the network namespace, whichever process the path goes through.
+/// Returns device and inode of the file, or `None` if it does not exist. Device and inode identify the network
+/// namespace, regardless of the process in the path.
 fn namespace(table: &Path) -> Option<Namespace> {
     let file = rustix::fs::stat(table).ok()?;
     Some((file.st_dev, file.st_ino))
 }
 
-fn read(path: &Path, wanted: &Wanted, buffer: &mut [u8]) -> io::Result<Table> {
+fn read(path: &Path, wanted: &SocketIndex, buffer: &mut [u8]) -> io::Result<Table> {
     let mut file = File::open(path)?.take(MAX_TABLE_BYTES);
     let (mut parser, mut table) = (AcceptedConnections::default(), Table::new());
     loop {
@@ -128,7 +139,7 @@ fn read(path: &Path, wanted: &Wanted, buffer: &mut [u8]) -> io::Result<Table> {
         parser.take(buffer.get(..count).unwrap_or_default(), |entry| {
             let Some(paths) = wanted.get(&entry.name) else { return };
             let found = table.entry(entry.name).or_default();
-            // Keep one more than allowed, to detect the excess.
+            // Keep one more connection than allowed, to detect the excess.
             if found.len() <= MAX_CONNECTIONS {
                 let expected = paths.iter().flatten().any(|path| path == entry.path);
                 found.push((expected, entry.inode));
@@ -155,8 +166,8 @@ mod tests {
         (folder, listener, path)
     }
 
-    fn watched(path: &Path) -> Arc<Watched> {
-        Arc::new(Watched::at(Some(std::process::id()), path).unwrap())
+    fn watched(path: &Path) -> Arc<WatchedProcess> {
+        Arc::new(WatchedProcess::at(Some(std::process::id()), path).unwrap())
     }
 
     /// Scenario: two sockets in two folders have the same name, and one of them is watched; connections to both are
@@ -185,15 +196,15 @@ mod tests {
         );
     }
 
-    /// Scenario: two processes with the same name are watched, as in two containers; one process has exited; one has
-    /// more connections than the limit.
+    /// Scenario: two processes with the same name are watched, as in two containers; one process has exited; one
+    /// process has more connections than the limit.
     /// Guarantee: indistinguishable and excess connections are unknown; without the process's own table, the look is
     /// not whole.
     #[test]
     fn indistinguishable_connections_are_unknown() {
         let ((_a, _here, path), (_b, _elsewhere, other)) = (runtime(4), runtime(4));
         assert_eq!(look(&[watched(&path), watched(&other)]), [None, None]);
-        let gone = Arc::new(Watched::at(Some(u32::MAX), &path).unwrap());
+        let gone = Arc::new(WatchedProcess::at(Some(u32::MAX), &path).unwrap());
         assert!(!look(&[gone]).remove(0).unwrap().whole);
         let (_c, listener, path) = runtime(5);
         let mut open = Vec::new();

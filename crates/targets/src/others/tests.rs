@@ -1,10 +1,10 @@
-//! Tests that feed looks at given times to [`Others`].
+//! Tests that feed looks at given times to [`ForeignConnections`].
 
 use super::*;
 
 /// A process with one session of gcwatch, connection number 1, and the connections of other tools that a test adds.
 struct Scene {
-    others: Others,
+    others: ForeignConnections,
     began: Instant,
     generation: u64,
     own: Vec<u64>,
@@ -22,7 +22,7 @@ impl Scene {
 
     fn unseen() -> Self {
         Self {
-            others: Others::default(),
+            others: ForeignConnections::default(),
             began: Instant::now(),
             generation: 5,
             own: vec![0],
@@ -33,11 +33,11 @@ impl Scene {
         self.began + Duration::from_secs_f64(seconds)
     }
 
-    fn seen(&self, accepted: &[u64], whole: bool) -> Option<Seen> {
+    fn seen(&self, accepted: &[u64], whole: bool) -> Option<ObservedConnections> {
         let mut own = OpenConnections::default();
         (own.generation, own.numbers) = (self.generation, self.own.clone());
         let accepted = accepted.to_vec();
-        Some(Seen { accepted, whole, own })
+        Some(ObservedConnections { accepted, whole, own })
     }
 
     /// Performs a look that finds these connections.
@@ -46,19 +46,19 @@ impl Scene {
         self.others.look(seen)
     }
 
-    /// Heals now if a healing is due. Returns whether it was.
+    /// Heals the process now if a healing is due, and returns whether a healing was due.
     fn heal(&mut self, seconds: f64) -> bool {
         let now = self.at(seconds);
         let begins = self.others.begin(now);
         if begins {
-            self.others.ended(Some(Healed::Yes), now);
+            self.others.ended(Some(HealOutcome::Yes), now);
         }
         begins
     }
 }
 
-/// Scenario: another tool's session opens, stays open, is replaced by another between two looks, is joined by a second
-/// one, and both end.
+/// Scenario: another tool's session opens, stays open, and is replaced by another session between two looks; a second
+/// session joins; then both sessions end.
 /// Guarantee: the process counts as observed by other tools from the first look that shows a session until the last
 /// healing, and each ended session requests a healing.
 #[test]
@@ -115,7 +115,7 @@ fn failed_healing_is_retried() {
         let now = scene.at(second.into());
         if scene.others.begin(now) {
             tried.push(second);
-            scene.others.ended((tried.len() > 3).then_some(Healed::Yes), now);
+            scene.others.ended((tried.len() > 3).then_some(HealOutcome::Yes), now);
         }
         if tried.len() < 4 {
             assert_eq!(scene.others.observes(now), Some(true), "{second}");
@@ -163,7 +163,7 @@ fn own_connections_are_not_counted_as_foreign() {
 }
 
 /// Scenario: looks fail, do not show gcwatch's own connection, or can read only gcwatch's own table.
-/// Guarantee: the missing results are unknown; a table that is readable again is compared with the last readable one.
+/// Guarantee: the missing results are unknown; a table that is readable again is compared with the last readable table.
 #[test]
 fn failed_look_is_unknown() {
     let mut scene = Scene::unseen();
@@ -202,9 +202,9 @@ fn postponed_healing_is_not_lost() {
 }
 
 /// Scenario: a Verbose session ends while another tool's heap dump is observed; the stream reports the end of the
-/// dump's session; a second dump is observed after the end of its session; a third dump has no reported end, first
-/// while its tool is connected and then when no tool is; the end of a fourth dump is never observed.
-/// Guarantee: the process is not healed while the session of a dump may be open, and is healed afterwards, whether the
+/// dump's session. A second dump is observed after the end of its session. A third dump has no reported end, first
+/// while its tool is connected and then when no tool is connected. The end of a fourth dump is never observed.
+/// Guarantee: the process is not healed while the session of a dump can be open, and is healed afterwards, whether the
 /// end was observed or not.
 #[test]
 fn healing_waits_for_heap_dump() {
@@ -250,7 +250,7 @@ fn busy_runtime_is_healed_later() {
     for seconds in [0.0, 10.0, 20.0, 30.0] {
         let now = scene.at(seconds);
         assert!(scene.others.begin(now), "{seconds}");
-        scene.others.ended(Some(Healed::Busy), now);
+        scene.others.ended(Some(HealOutcome::Busy), now);
         assert!(!scene.others.is_due(scene.at(seconds + 9.0)));
     }
     assert!(scene.heal(40.0));

@@ -1,5 +1,5 @@
 //! Measures the number of requests per second. A process that exceeds its limit for several seconds is no longer
-//! observed, because each request costs it something. Pure.
+//! observed, because each request has a cost for the process. Pure.
 
 use std::time::Duration;
 
@@ -26,7 +26,7 @@ impl Rate {
         }
     }
 
-    /// Returns whether the rate was above the limit for too long.
+    /// Returns whether the rate was above the limit for too long. `seen` is the total number of requests so far.
     pub(super) fn is_above(&mut self, seen: u64, now: Instant) -> bool {
         let passed = now.saturating_duration_since(self.since);
         if passed < Duration::from_secs(1) {
@@ -43,8 +43,9 @@ impl Rate {
 mod tests {
     use super::*;
 
-    /// Scenario: a process has 3,000 requests in each of twelve seconds and none in one second, with a limit of 2,000.
-    /// Guarantee: the rate counts as too high after ten consecutive seconds above the limit, not before.
+    /// Scenario: a process has 3,000 requests in each of 14 seconds, except in the third second, which has no requests.
+    /// The limit is 2,000.
+    /// Guarantee: the rate counts as too high after 10 consecutive seconds above the limit, and not earlier.
     #[test]
     fn rate_above_limit_is_detected() {
         let begin = Instant::now();

@@ -1,5 +1,5 @@
 //! Detects an OpenTelemetry SDK in a process from outside, by the name of its exporter thread. The SDK is therefore
-//! known before the first request, without any request to the process.
+//! known before the first request, and no command is sent to the process.
 
 use std::path::Path;
 

@@ -1,13 +1,13 @@
 //! The stream of one session: reads it in the rounds of all sessions, decodes requests, and returns them in batches
-//! that state since when they are complete. The stream reports why it must end. The caller stops or restarts the
+//! with the time since which they are complete. The stream reports why it must end. The caller stops or restarts the
 //! session.
 
 use std::sync::Arc;
 use std::time::Duration;
 
 use base::time::TimeBase;
-use clr_gc::gc::{LIVE_SETTLE_NS, Settling};
-use clr_gc::stream::{Advanced, GcStream, Scope, StreamLimits};
+use clr_gc::gc::{LIVE_SETTLE_NS, ReportTiming};
+use clr_gc::stream::{AdvanceOutcome, GcStream, Scope, StreamLimits};
 use dotnet_diagnostics::Session;
 use gc_requests::request::Request;
 use gc_requests::requests::Requests;
@@ -21,7 +21,7 @@ use crate::memory::Share;
 use crate::options::RequestOptions;
 use crate::pending::or_pending;
 use crate::requests::rate::{Rate, SECONDS_ABOVE};
-use crate::requests::{Batch, End, News};
+use crate::requests::{Batch, End, RequestMessage};
 use crate::rounds::{Pace, Rounds};
 use crate::shared::Shared;
 use crate::sink::Sink;
@@ -31,7 +31,7 @@ const TICK: Duration = Duration::from_millis(200);
 /// Silence after which a stream has no more bytes for now. A runtime writes every 100 ms.
 const QUIET: Duration = Duration::from_millis(390);
 /// Interval between readings of the difference between the clocks.
-const BASE_EVERY: Duration = Duration::from_secs(10);
+const BASE_INTERVAL: Duration = Duration::from_secs(10);
 
 pub(super) struct RequestStream {
     stream: GcStream,
@@ -48,7 +48,7 @@ pub(super) struct RequestStream {
     lost: u64,
     /// Time since which no event was lost, in nanoseconds since the sync point.
     whole_since: i64,
-    /// The same time as reported in the last batch.
+    /// Value of [`Batch::since_ticks`] in the last batch.
     said: Option<i64>,
     rate: Rate,
     /// Whether the loss of the filter was reported.
@@ -65,7 +65,7 @@ impl RequestStream {
         Self {
             stream: GcStream::with_limits(
                 Scope::CollectionsAnd(session::PROVIDER),
-                Settling::After(LIVE_SETTLE_NS),
+                ReportTiming::After(LIVE_SETTLE_NS),
                 StreamLimits::one_live_process(),
             ),
             requests: Requests::live(keep).with_routes(options.routes.clone()),
@@ -90,7 +90,7 @@ impl RequestStream {
         &mut self,
         session: &mut Session,
         shared: &Shared<S>,
-        news: &mpsc::Sender<News>,
+        news: &mpsc::Sender<RequestMessage>,
         options: &RequestOptions,
     ) -> End {
         let mut ticks = interval(TICK);
@@ -128,12 +128,12 @@ impl RequestStream {
                     }
                     if self.requests.taken().is_some()
                         && !std::mem::replace(&mut self.reported_taken, true)
-                        && news.send(News::Taken).await.is_err()
+                        && news.send(RequestMessage::Taken).await.is_err()
                     {
                         return End::Over;
                     }
                     if let Some(batch) = self.batch()
-                        && news.send(News::Batch(batch)).await.is_err()
+                        && news.send(RequestMessage::Batch(batch)).await.is_err()
                     {
                         return End::Over;
                     }
@@ -147,10 +147,10 @@ impl RequestStream {
         loop {
             let Self { stream, requests, .. } = self;
             let advanced = stream.advance(|observed| {
-                // Requests beyond the limit wait without being evaluated, which the rate limit ends.
+                // Ignore the result: if too many requests wait, the rate limit ends the session soon.
                 requests.observe(observed);
             });
-            // Outcomes are not needed here, only their edges.
+            // Outcomes are not needed here. Only the edges of suspensions are.
             while stream.next_outcome().is_some() {}
             let held = stream.memory_bytes() + requests.memory_bytes();
             self.stream.shrink();
@@ -160,8 +160,8 @@ impl RequestStream {
                 return Err(End::Refused(over.to_string()));
             }
             match advanced {
-                Ok(Advanced::Drained) => return Ok(()),
-                Ok(Advanced::Paused) => {}
+                Ok(AdvanceOutcome::Drained) => return Ok(()),
+                Ok(AdvanceOutcome::Paused) => {}
                 Err(error) => return Err(End::Failed(format!("the request stream is damaged: {error}"))),
             }
         }
@@ -170,13 +170,13 @@ impl RequestStream {
     fn set_base(&mut self) {
         let Some(header) = self.stream.header() else { return };
         let now = Instant::now();
-        if self.base.is_some() && now < self.based_at + BASE_EVERY {
+        if self.base.is_some() && now < self.based_at + BASE_INTERVAL {
             return;
         }
         let clocks = clocks();
         let source = *self
             .source
-            .get_or_insert_with(|| Source::of(header, clocks, self.ahead_ns));
+            .get_or_insert_with(|| Source::select(header, clocks, self.ahead_ns));
         self.based_at = now;
         if let Some(base) = source.base(header, clocks) {
             self.base = Some(base);
@@ -186,7 +186,8 @@ impl RequestStream {
         }
     }
 
-    /// Returns the requests that can be evaluated now; `None` if there is no news.
+    /// Returns the requests that can be evaluated now, or `None` if no request is ready and the time of completeness
+    /// has not changed.
     fn batch(&mut self) -> Option<Batch> {
         let (header, base) = (self.stream.header()?, self.base?);
         let now = i64::try_from(now().since(base.moment(0))).unwrap_or(i64::MAX);

@@ -10,7 +10,7 @@ use crate::watch::{Changes, SocketWatch, Watches};
 /// The watched socket directories, within the limits of the kernel.
 #[derive(Debug)]
 pub(crate) struct WatchedDirectories {
-    /// The watch; `None` if it failed and only scans find new processes.
+    /// The watch; `None` if the watch failed, so that only scans find new processes.
     watch: Option<SocketWatch>,
     /// Whether the failure was logged.
     reported: bool,
@@ -29,12 +29,12 @@ impl WatchedDirectories {
         directories
     }
 
-    /// Returns the set to which directories are added; `None` if new sockets are not announced.
+    /// Returns the set to which directories are added, or `None` if new sockets are not announced.
     pub(crate) fn watches(&self) -> Option<Arc<Watches>> {
         Some(Arc::clone(self.watch.as_ref()?.watches()))
     }
 
-    /// Waits for changes, forever if nothing is watched. This method is cancel safe.
+    /// Waits for changes, or forever if no directory is watched. This method is cancel safe.
     pub(crate) async fn changed(&mut self) -> io::Result<Changes> {
         or_pending(self.watch.as_mut().map(SocketWatch::changed)).await
     }
@@ -45,8 +45,9 @@ impl WatchedDirectories {
         self.report(&error.to_string());
     }
 
-    /// Watches only `directories`, which a scan has added. Returns whether one of them is new: only another scan finds
-    /// sockets that were created in it between the scan and now.
+    /// Stops watching all directories except `directories`, which a scan has added. Returns whether one of these
+    /// directories is new. If so, another scan is needed to find sockets that were created in the new directory before
+    /// its watch started.
     pub(crate) fn follow(&mut self, directories: &Directories) -> bool {
         let Some(watch) = &mut self.watch else { return false };
         watch.keep(&directories.watched);

@@ -4,7 +4,7 @@ use std::sync::{Arc, PoisonError};
 
 use crate::identity::{key_of, sketch};
 use crate::kept_run::KeptRun;
-use crate::look::{Look, Seen};
+use crate::look::{ScanResult, ScannedProcess};
 use crate::order::Order;
 use crate::registry::Phase;
 use crate::sink::{RunSink, Sink};
@@ -14,7 +14,7 @@ use base::run_key::RunKey;
 use processes::{Identity, RunState};
 
 impl<S: Sink> Supervisor<S> {
-    pub(crate) fn take_look(&mut self, look: Look) {
+    pub(crate) fn take_look(&mut self, look: ScanResult) {
         *self.shared.named.lock().unwrap_or_else(PoisonError::into_inner) = Arc::new(look.named);
         for seen in look.seen {
             self.take_seen(&seen);
@@ -32,7 +32,7 @@ impl<S: Sink> Supervisor<S> {
         }
     }
 
-    fn take_seen(&mut self, seen: &Seen) {
+    fn take_seen(&mut self, seen: &ScannedProcess) {
         let arrival = self.arrivals.remove(&seen.process.pid);
         self.take_process(seen);
         let (key, Some(arrival)) = (key_of(&seen.process), arrival) else {
@@ -49,7 +49,7 @@ impl<S: Sink> Supervisor<S> {
         }
     }
 
-    fn take_process(&mut self, seen: &Seen) {
+    fn take_process(&mut self, seen: &ScannedProcess) {
         let (process, key) = (&seen.process, key_of(&seen.process));
         let obstacle = process.obstacle.as_ref();
         let Some(entry) = self.registry.get_mut(key) else {

@@ -21,9 +21,10 @@ pub(crate) struct KnownRun<T> {
     pub(crate) looked_gone: bool,
     /// Whether the process is visible in gcwatch's `/proc`.
     pub(crate) visible: bool,
-    /// Endpoint of the process's reverse connections; `None` if it does not connect to gcwatch.
+    /// Endpoint of the process's reverse connections; `None` if the process does not connect to gcwatch.
     pub(crate) reverse: Option<Endpoint>,
-    /// Sender that resumes the waiting runtime: used when its session has started, dropped if there will be no session.
+    /// Sender that resumes the suspended runtime: used when the session has started, dropped if there will be no
+    /// session; `None` if no runtime waits.
     pub(crate) begun: Option<oneshot::Sender<()>>,
 }
 
@@ -46,7 +47,7 @@ impl<T: RunSink> KnownRun<T> {
         }
     }
 
-    /// Returns the state that was reported last; `None` if there is none or the task runs.
+    /// Returns the state that was reported last, or `None` if no state was reported or the task runs.
     pub(crate) fn reported(&self) -> Option<&RunState> {
         self.kept.as_ref()?.reported.as_ref()
     }
@@ -58,7 +59,7 @@ impl<T: RunSink> KnownRun<T> {
         }
     }
 
-    /// Returns whether the run was not attachable because its socket was missing or did not respond.
+    /// Returns whether the run was not attachable for a reason that a new socket can resolve.
     pub(crate) fn waits_for_socket(&self) -> bool {
         matches!(
             self.reported(),

@@ -8,7 +8,9 @@ use base::run_key::RunKey;
 use tokio::sync::oneshot;
 use tokio::time::Instant;
 
-use crate::look::{Asked, FileSystemGroup, Look, LookPart, LookSubject, OngoingLook, PlainProcesses, STEP_WITHIN};
+use crate::look::{
+    FileSystemGroup, LookPart, LookSubject, OngoingLook, PlainProcesses, STEP_TIMEOUT, ScanResult, ScanScope,
+};
 use crate::options::TargetOptions;
 use crate::threads::Threads;
 use crate::watch::Watches;
@@ -19,11 +21,11 @@ const SCAN_PAUSE: Duration = Duration::from_secs(2);
 const SCAN_UNWATCHED: Duration = Duration::from_secs(5);
 /// Interval between checks whether a scan makes progress.
 const CHECK: Duration = Duration::from_millis(500);
-/// Time after which a stuck subject is tried again on another thread. Its file system can be a different one by then.
+/// Time after which a stuck subject is tried again on another thread. Another file system can be mounted by then.
 const TRIED_AGAIN: Duration = Duration::from_secs(600);
 /// Number of blocked threads at which all processes related to a blocked file system are skipped.
-const CROWD: usize = 8;
-/// Minimum interval between scans, even if a shorter one is configured.
+const STUCK_THREADS_BEFORE_SKIPPING: usize = 8;
+/// Minimum interval between scans, even if a shorter interval is configured.
 const SHORTEST_INTERVAL: Duration = Duration::from_millis(100);
 
 /// Scope of the next scan.
@@ -37,15 +39,15 @@ pub(crate) struct ScanRequest {
 
 /// The current scan.
 #[derive(Debug)]
-struct UnderWay {
+struct OngoingScan {
     job: Arc<OngoingLook>,
-    found: oneshot::Receiver<Look>,
+    found: oneshot::Receiver<ScanResult>,
     check_at: Instant,
 }
 
-/// A subject that a scan did not return from.
+/// A subject whose step has not returned.
 #[derive(Debug)]
-struct Stuck {
+struct StuckSubject {
     since: Instant,
     groups: Vec<FileSystemGroup>,
 }
@@ -56,9 +58,9 @@ pub(crate) struct Scans {
     pub(crate) request: ScanRequest,
     /// Whether the next full scan evaluates the filters for known runs, because the options have changed.
     judge_all: bool,
-    under_way: Option<UnderWay>,
+    under_way: Option<OngoingScan>,
     threads: Threads,
-    stuck: BTreeMap<LookSubject, Stuck>,
+    stuck: BTreeMap<LookSubject, StuckSubject>,
     /// Number of blocked threads.
     hanging: usize,
     /// Subjects of blocked threads that have returned.
@@ -95,9 +97,9 @@ impl Scans {
         self.judge_all = true;
     }
 
-    /// Returns the time at which the next scan starts or the current one is checked.
+    /// Returns the time at which the next scan starts or the current scan is checked.
     pub(crate) fn next_due(&self, now: Instant) -> Instant {
-        // While a scan runs, the next one waits.
+        // While a scan runs, the next scan waits.
         match &self.under_way {
             Some(look) => look.check_at,
             None => self.next_scan(now),
@@ -113,7 +115,8 @@ impl Scans {
         soonest.min(self.next_at)
     }
 
-    /// Returns the scope of a scan if one is due and none runs.
+    /// Returns the scope of the next scan and whether this scan evaluates all runs, or `None` if no scan is due or a
+    /// scan is running.
     fn take_due(&mut self, now: Instant, interval: Duration) -> Option<(ScanRequest, bool)> {
         if self.under_way.is_some() {
             return None;
@@ -132,8 +135,9 @@ impl Scans {
         Some((ScanRequest { all, pids }, judge_all))
     }
 
-    /// Starts a scan if one is due. With `watches`, new sockets are announced and the configured interval is
-    /// sufficient. `known` states for each run whether it is visible in gcwatch's `/proc`.
+    /// Starts a scan if one is due. If `watches` are given, new sockets are announced, and the configured interval is
+    /// sufficient. `known` states for each run whether it is visible in gcwatch's `/proc`. `connected` contains the
+    /// pids of runtimes that have connected to gcwatch.
     pub(crate) fn begin_if_due(
         &mut self,
         now: Instant,
@@ -151,10 +155,14 @@ impl Scans {
             return;
         };
         self.take_returned();
-        let is_skipped = |stuck: &Stuck| now < stuck.since + TRIED_AGAIN || self.hanging >= CROWD;
+        let is_skipped =
+            |stuck: &StuckSubject| now < stuck.since + TRIED_AGAIN || self.hanging >= STUCK_THREADS_BEFORE_SKIPPING;
         let skipped = self.stuck.iter().filter(|(_, stuck)| is_skipped(stuck));
-        let crowd = self.stuck.values().filter(|_| self.hanging >= CROWD);
-        let asked = Asked {
+        let crowd = self
+            .stuck
+            .values()
+            .filter(|_| self.hanging >= STUCK_THREADS_BEFORE_SKIPPING);
+        let asked = ScanScope {
             all,
             pids,
             known: known.collect(),
@@ -169,7 +177,7 @@ impl Scans {
         let (job, found) = OngoingLook::new(asked);
         let job = Arc::new(job);
         self.go_on(&job, 0);
-        self.under_way = Some(UnderWay {
+        self.under_way = Some(OngoingScan {
             job,
             found,
             check_at: now + CHECK,
@@ -190,7 +198,7 @@ impl Scans {
         }
     }
 
-    /// Removes subjects from the stuck ones if their threads have returned.
+    /// Removes subjects from the stuck subjects if their threads have returned.
     fn take_returned(&mut self) {
         let returned = std::mem::take(&mut *self.returned.lock().unwrap_or_else(PoisonError::into_inner));
         for place in returned {
@@ -200,14 +208,15 @@ impl Scans {
         }
     }
 
-    /// Waits for the current scan, forever if there is none. Returns `None` if it failed. This method is cancel safe.
-    pub(crate) async fn ended(&mut self) -> Option<Look> {
+    /// Waits for the current scan, or forever if no scan runs. Returns `None` if the scan failed. This method is cancel
+    /// safe.
+    pub(crate) async fn ended(&mut self) -> Option<ScanResult> {
         let Some(look) = &mut self.under_way else {
             return std::future::pending().await;
         };
         let ended = (&mut look.found).await.ok();
         self.under_way = None;
-        if let Some(Look {
+        if let Some(ScanResult {
             all_pids: Some(pids),
             left_out,
             ..
@@ -228,7 +237,7 @@ impl Scans {
         ended
     }
 
-    /// Abandons a step that takes too long to its thread, and continues the scan on another thread.
+    /// If the current step takes too long, leaves this step to its thread and continues the scan on another thread.
     pub(crate) fn check(&mut self, now: Instant) {
         let Some(under_way) = self.under_way.as_mut().filter(|look| look.check_at <= now) else {
             return;
@@ -241,14 +250,14 @@ impl Scans {
             LookSubject::Path(_) => "this directory does not respond",
         };
         log!(
-            error: "{place}: {what} within {STEP_WITHIN:?}; skipping until then; retrying every {} min",
+            error: "{place}: {what} within {STEP_TIMEOUT:?}; skipping until then; retrying every {} min",
             TRIED_AGAIN.as_secs() / 60
         );
         let groups = match &place {
-            LookSubject::Process(pid) => FileSystemGroup::of(*pid),
+            LookSubject::Process(pid) => FileSystemGroup::for_process(*pid),
             LookSubject::Path(_) => Vec::new(),
         };
-        self.stuck.insert(place, Stuck { since: now, groups });
+        self.stuck.insert(place, StuckSubject { since: now, groups });
         self.hanging += 1;
         self.go_on(&job, thread);
     }

@@ -11,15 +11,15 @@ use tokio::time::{Instant, timeout_at};
 
 use crate::attempt::{Attempt, End};
 use crate::kept_run::KeptRun;
-use crate::order::{Order, STOP_WITHIN};
+use crate::order::{Order, STOP_TIMEOUT};
 use crate::registry::Phase;
 use crate::sink::{RunSink, Sink};
-use crate::supervise::{Supervisor, Unfinished};
+use crate::supervise::{Supervisor, UnfinishedSessions};
 use base::run_key::RunKey;
 use processes::text::bounded;
 use processes::{Identity, RunState};
 
-/// Time that tasks have in addition to [`STOP_WITHIN`] at shutdown.
+/// Time that tasks have in addition to [`STOP_TIMEOUT`] at shutdown.
 const STOP_GRACE: Duration = Duration::from_secs(1);
 
 /// The data that outlives a task and how the task ended, or the error if the task panicked or was aborted.
@@ -45,7 +45,7 @@ impl<T: RunSink> Tasks<T> {
         self.runs.insert(task.id(), key);
     }
 
-    /// Waits for the next task to end; returns `None` if no task runs. This method is cancel safe.
+    /// Waits for the next task to end, or returns `None` if no task runs. This method is cancel safe.
     pub(crate) async fn ended(&mut self) -> Option<(RunKey, TaskOutcome<T>)> {
         loop {
             let (id, outcome) = match self.set.join_next_with_id().await? {
@@ -60,7 +60,7 @@ impl<T: RunSink> Tasks<T> {
     }
 }
 
-impl Unfinished {
+impl UnfinishedSessions {
     fn add(&mut self, identity: &Identity, problem: &str) {
         let name = bounded(&identity.name);
         self.sessions.push((identity.key.pid, name, bounded(problem)));
@@ -94,7 +94,7 @@ impl<S: Sink> Supervisor<S> {
             let Some(entry) = self.registry.get_mut(key) else {
                 continue;
             };
-            // The runtime is resumed and does not wait for a free slot.
+            // Dropping the sender resumes the runtime, so that it does not wait for a free slot.
             entry.run.begun = None;
             if entry.run.reported() != Some(&RunState::OverLimit) {
                 entry.run.report(&self.shared.sink, RunState::OverLimit);
@@ -138,8 +138,8 @@ impl<S: Sink> Supervisor<S> {
     }
 
     /// Stops and drains all sessions.
-    pub(crate) async fn shut_down(mut self) -> Unfinished {
-        let deadline = Instant::now() + STOP_WITHIN + STOP_GRACE;
+    pub(crate) async fn shut_down(mut self) -> UnfinishedSessions {
+        let deadline = Instant::now() + STOP_TIMEOUT + STOP_GRACE;
         // Dropping the arrivals resumes waiting runtimes while the sessions stop.
         self.arrivals.clear();
         for key in self.registry.keys().collect::<Vec<_>>() {

@@ -5,7 +5,8 @@ import { duration, percent } from './format.js';
 
 const SHOWN = 5;
 
-// `parts`: [{ title, value, name }] in any order; `name` is an optional colour. `unit` formats a value. The remainder is drawn as `other`.
+// `parts`: [{ title, value, name }] in any order; `name` is an optional colour. `unit` formats a value. The remainder
+// is drawn as `other`.
 export function bar(parts, total, unit, label) {
   const sorted = [...parts].sort((a, b) => b.value - a.value);
   const shown = sorted.slice(0, SHOWN);

@@ -46,7 +46,7 @@ export function show(parent, next) {
     }
   };
   flatten(Array.isArray(next) ? next : [next]);
-  // Removed elements are removed first: remaining elements are not moved, and the focused element keeps the focus.
+  // Elements without a successor are removed first, so that the other elements are not moved and keep the focus.
   const keys = new Set(list.map((item) => item.$key).filter((key) => key !== undefined));
   for (const old of [...parent.childNodes]) if (old.$key !== undefined && !keys.has(old.$key)) old.remove();
   const keyed = new Map();
@@ -105,7 +105,7 @@ function morph(old, next) {
     if (old.data !== next.data) old.data = next.data;
     return old;
   }
-  // An opened `details` element stays open. Styles are set as an object: the policy forbids them as attributes.
+  // An opened `details` element stays open. Styles are set as an object: the policy forbids `style` attributes.
   const skipped = (name) => name === 'style' || (name === 'open' && old.nodeName === 'DETAILS');
   for (const { name } of [...old.attributes]) if (!next.hasAttribute(name) && !skipped(name)) old.removeAttribute(name);
   for (const { name, value } of next.attributes) if (old.getAttribute(name) !== value && !skipped(name)) old.setAttribute(name, value);

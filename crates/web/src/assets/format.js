@@ -148,7 +148,7 @@ export function prose(text, pid = null) {
   });
 }
 
-// Returns the URL of a service's dashboard: the pattern of `web.grafana_url` with its values.
+// Returns the URL of a service's dashboard: the pattern of `web.grafana_url`, filled with the values of the service.
 export function dashboardUrl(pattern, { service, namespace, pod, from, to }) {
   const values = { service, namespace, pod, from, to };
   return pattern.replace(/\{(service|namespace|pod|from|to)\}/g, (_, name) => encodeURIComponent(values[name] ?? ''));

@@ -182,7 +182,7 @@ function dashboard(incident) {
 // Returns the content of an incident. `whole` adds the tables of its evidence, as on the page of its process.
 function body(incident, { named, whole }) {
   const named_by = incident.callers?.callers.length || incident.allocations?.sites.length;
-  // An exited process does not respond, and a recorded process may belong to another machine.
+  // An exited process does not respond, and a recorded process can belong to another machine.
   const pid = incident.process_ended || isRecorded() ? null : incident.pid;
   return [
     named ? h('p', { class: 'where' }, where(incident), incident.process_ended ? h('span', { class: 'tag' }, 'process exited') : null) : null,

@@ -31,7 +31,7 @@ export function follow(query, handlers) {
       lastEvent = Date.now();
       say('on', 'live');
       const record = JSON.parse(event.data);
-      // The clock of an exited process is stopped.
+      // The page of an exited process shows the time of its last record, so the clock does not follow the events.
       if (record.process) stands = record.process.state === 'ended';
       if (record.at_ms && !stands) clock(record.at_ms);
       handler(record);

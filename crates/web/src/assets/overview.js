@@ -15,7 +15,7 @@ const all = (minute) => (minute ? minute.gen0 + minute.gen1 + minute.gen2 + minu
 const limitOf = (row) => row.heap_limit ?? row.container_limit;
 const fill = (row) => (row.heap_after !== null && limitOf(row) ? row.heap_after / limitOf(row) : null);
 
-// Columns: sort order, and priority on a narrow screen.
+// Columns, with the sort value of a row and the priority (`wide`) on a narrow screen.
 const COLUMNS = [
   { id: 'state', title: '', label: 'severity', sort: (row) => SEVERITIES.indexOf(row.severity) * 1000 + number(row.minute?.stopped_share), down: true },
   { id: 'name', title: 'Process', sort: (row) => row.name.toLowerCase() },

@@ -488,7 +488,7 @@ function render() {
   const { process, memory, history, pauses } = record;
   document.title = `${process.name} · gcwatch`;
   const incidents = gone?.incidents ?? record.incidents;
-  // All incidents of an exited process are shown: nothing followed them.
+  // All incidents of an exited process are shown like open incidents, because no later state of the process exists.
   const isOver = Boolean(gone) || process.state === 'ended';
   const [open, ended] = isOver ? [incidents, []] : [incidents.filter((incident) => incident.until === null), incidents.filter((incident) => incident.until !== null)];
   const isRead = process.minute !== null;

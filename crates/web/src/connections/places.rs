@@ -1,7 +1,7 @@
 //! Places of connections: number of places, and selection of the connection that a new connection replaces.
 //!
 //! Pure. The module tracks the place of each connection, the start of its current state (waiting for a request, or
-//! writing a response), and the size of a response that its reader has not received.
+//! writing a response), and the size of the response that the client has not received completely.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -10,7 +10,7 @@ use tokio::time::Instant;
 
 /// Limited number of places. `T` ends a connection.
 #[derive(Debug)]
-pub(super) struct Places<T> {
+pub(super) struct ConnectionSlots<T> {
     most: usize,
     /// Minimum time in a state before a connection can be replaced.
     grace: Duration,
@@ -26,11 +26,11 @@ struct TakenPlace<T> {
     answer: Option<usize>,
 }
 
-/// Error if no place is free.
+/// Error returned if no place is free and no connection can be replaced.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Full;
+pub(super) struct NoFreeSlot;
 
-impl<T> Places<T> {
+impl<T> ConnectionSlots<T> {
     pub(super) fn new(most: usize, grace: Duration) -> Self {
         Self {
             most,
@@ -40,13 +40,14 @@ impl<T> Places<T> {
         }
     }
 
-    /// Returns a place for a new connection, and the connection that is replaced and must be ended: the connection with
-    /// the longest time in its state, at least the grace time.
-    pub(super) fn take(&mut self, now: Instant) -> Result<(u64, Option<T>), Full> {
+    /// Returns the id of a place for a new connection. If all places are taken, the connection with the longest time in
+    /// its state loses its place, provided that this time is at least the grace time. The caller must end this
+    /// connection, which is also returned.
+    pub(super) fn take(&mut self, now: Instant) -> Result<(u64, Option<T>), NoFreeSlot> {
         let ended = if self.taken.len() < self.most {
             None
         } else {
-            let slowest = self.slowest(now, |_| true).ok_or(Full)?;
+            let slowest = self.slowest(now, |_| true).ok_or(NoFreeSlot)?;
             self.leave(slowest)
         };
         self.last_id += 1;
@@ -72,16 +73,17 @@ impl<T> Places<T> {
         (now.saturating_duration_since(place.since) >= self.grace).then_some(*id)
     }
 
-    /// Records that the connection's request has arrived.
+    /// Records that a request of the connection has arrived.
     pub(super) fn asked(&mut self, id: u64, now: Instant) {
         if let Some(place) = self.taken.get_mut(&id) {
             place.since = now;
         }
     }
 
-    /// Records a response of this size. All responses that are written can have at most `most` bytes together. Returns
-    /// whether the response is admitted, and the connections that must be ended: the connections with the longest
-    /// writes. A single response can have any size.
+    /// Records the start of a response with `bytes` bytes. All responses in progress have at most `most` bytes in
+    /// total, but a single response can have any size. Returns whether the response is admitted, and the connections
+    /// that the caller must end. These connections have written their responses for the longest time, at least the
+    /// grace time.
     pub(super) fn answer(&mut self, id: u64, bytes: usize, most: usize, now: Instant) -> (bool, Vec<T>) {
         let mut ended = Vec::new();
         let admitted = loop {
@@ -101,7 +103,8 @@ impl<T> Places<T> {
         (admitted, ended)
     }
 
-    /// Records that all written bytes are in the system's buffers.
+    /// Records that all written bytes are in the system's buffers. If a response was in progress, the response is
+    /// complete.
     pub(super) fn flushed(&mut self, id: u64, now: Instant) {
         if let Some(place) = self.taken.get_mut(&id)
             && place.answer.take().is_some()
@@ -127,9 +130,9 @@ mod tests {
     }
 
     /// Returns two places that are taken at 0 ms and 100 ms.
-    fn two() -> (Instant, Places<&'static str>, u64, u64) {
+    fn two() -> (Instant, ConnectionSlots<&'static str>, u64, u64) {
         let began = Instant::now();
-        let mut places = Places::new(2, GRACE);
+        let mut places = ConnectionSlots::new(2, GRACE);
         let (one, none) = places.take(began).unwrap();
         assert_eq!(none, None);
         places.set(one, "one");
@@ -144,19 +147,20 @@ mod tests {
     #[test]
     fn longest_waiting_connection_is_replaced() {
         let (began, mut places, one, two) = two();
-        assert_eq!(places.take(at(began, 999)), Err(Full));
+        assert_eq!(places.take(at(began, 999)), Err(NoFreeSlot));
         places.asked(one, at(began, 900));
         assert_eq!(places.answer(one, 10, 100, at(began, 901)), (true, vec![]));
         places.flushed(one, at(began, 902));
         assert_eq!(places.take(at(began, 1101)).map(|(_, ended)| ended), Ok(Some("two")));
         assert_eq!(places.leave(two), None);
-        assert_eq!(places.take(at(began, 1102)), Err(Full));
+        assert_eq!(places.take(at(began, 1102)), Err(NoFreeSlot));
         assert_eq!(places.take(at(began, 1902)).map(|(_, ended)| ended), Ok(Some("one")));
     }
 
-    /// Scenario: a client reads its response slowly while the connection is flushed repeatedly. Another connection
-    /// without a request is flushed too.
-    /// Guarantee: only the end of a response starts a new state.
+    /// Scenario: the response of one connection stays incomplete. The other connection has no response and is flushed
+    /// later.
+    /// Guarantee: a flush without a response does not start a new state, so that the flushed connection is replaced
+    /// first.
     #[test]
     fn only_complete_response_starts_new_state() {
         let (began, mut places, one, two) = two();

@@ -19,7 +19,7 @@ use tokio::task::{AbortHandle, yield_now};
 use tokio::time::{Instant, sleep, timeout};
 use tokio_rustls::TlsAcceptor;
 
-use crate::connections::stream::Flushed;
+use crate::connections::stream::FlushNotifier;
 use crate::connections::{Deadlines, Shared, places};
 use crate::events::{self, Link};
 use crate::evidence;
@@ -32,13 +32,13 @@ use crate::wire::wire;
 const RESERVED_FOR: Duration = Duration::from_secs(2);
 
 /// Maximum size of a request's head and of data read in advance, bytes.
-const MOST_HEAD_BYTES: usize = 16 << 10;
-/// Maximum size of all responses that are written, bytes. A single response can be larger: the metrics of a thousand
-/// processes.
-const MOST_ANSWER_BYTES: usize = 32 << 20;
+const MAX_HEAD_BYTES: usize = 16 << 10;
+/// Maximum size of all responses that are written, bytes. A single response can be larger, for example the metrics of
+/// thousands of processes.
+const MAX_ANSWER_BYTES: usize = 32 << 20;
 
 /// Deadline for the TLS handshake.
-const HANDSHAKE_WITHIN: Duration = Duration::from_secs(10);
+const HANDSHAKE_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// Place of a connection, released on drop.
 pub(super) struct ConnectionPlace {
@@ -52,9 +52,10 @@ impl ConnectionPlace {
         Self { shared, id }
     }
 
-    /// Returns the response if its size is within the limit of all responses.
+    /// Returns the response if its size is within the limit of all responses, otherwise 503. Ends slow connections
+    /// first if the limit would be exceeded.
     ///
-    /// A stream of events has a place among the viewers and releases this place.
+    /// A stream of events has a separate place among the viewers, so that the connection releases this place.
     fn admit(&self, answer: Response<Body>) -> Response<Body> {
         if events::is_stream(&answer) {
             places(&self.shared).leave(self.id);
@@ -62,7 +63,7 @@ impl ConnectionPlace {
         }
         let bytes = answer.body().size_hint().exact();
         let bytes = bytes.and_then(|bytes| usize::try_from(bytes).ok()).unwrap_or(0);
-        let (admitted, slow) = places(&self.shared).answer(self.id, bytes, MOST_ANSWER_BYTES, Instant::now());
+        let (admitted, slow) = places(&self.shared).answer(self.id, bytes, MAX_ANSWER_BYTES, Instant::now());
         slow.iter().for_each(AbortHandle::abort);
         if admitted {
             return answer;
@@ -80,9 +81,9 @@ impl Drop for ConnectionPlace {
 
 /// Serves one connection. Errors are errors of the client and are not reported.
 ///
-/// Responses run one after another, except health responses and responses that wait for a disk, and other tasks run
-/// between them: a connection can send hundreds of requests at the same time, and the metrics of a thousand processes
-/// take milliseconds.
+/// Responses of all connections run one after another, except health responses and responses that wait for a disk.
+/// Other tasks run between two responses. This order limits the delay of other tasks: a client can send hundreds of
+/// requests at the same time, and the metrics of a thousand processes take milliseconds.
 pub(super) async fn answer(
     (stream, ends): (TcpStream, Ends),
     tls: Option<TlsAcceptor>,
@@ -92,7 +93,7 @@ pub(super) async fn answer(
     mut ended: watch::Receiver<bool>,
     deadlines: Deadlines,
 ) {
-    let Ok(Ok(stream)) = timeout(HANDSHAKE_WITHIN.min(deadlines.head), wire(stream, tls)).await else {
+    let Ok(Ok(stream)) = timeout(HANDSHAKE_TIMEOUT.min(deadlines.head), wire(stream, tls)).await else {
         return;
     };
     let place = Arc::new(place);
@@ -110,7 +111,7 @@ pub(super) async fn answer(
             request.extensions_mut().insert(link.clone());
             let (router, place, turns) = (router.clone(), Arc::clone(&place), Arc::clone(&turns));
             async move {
-                // The body is read before the turn: a body may arrive slowly.
+                // The body is read before the response waits for its predecessors, because a body can arrive slowly.
                 let request = match mcp::whole(request.map(Body::new)).await {
                     Ok(request) => request,
                     Err(refusal) => return Ok(place.admit(*refusal)),
@@ -126,11 +127,11 @@ pub(super) async fn answer(
             }
         }
     });
-    let stream = Flushed::new(stream, move || places(&place.shared).flushed(place.id, Instant::now()));
+    let stream = FlushNotifier::new(stream, move || places(&place.shared).flushed(place.id, Instant::now()));
     let connection = http1::Builder::new()
         .timer(TokioTimer::new())
         .header_read_timeout(deadlines.head)
-        .max_buf_size(MOST_HEAD_BYTES)
+        .max_buf_size(MAX_HEAD_BYTES)
         .serve_connection(TokioIo::new(stream), service);
     let mut connection = pin!(connection);
     tokio::select! {
@@ -153,7 +154,7 @@ pub(super) async fn answer_once(stream: TcpStream, tls: Option<TlsAcceptor>, rou
         // Errors are errors of the client.
         let _over = http1::Builder::new()
             .keep_alive(false)
-            .max_buf_size(MOST_HEAD_BYTES)
+            .max_buf_size(MAX_HEAD_BYTES)
             .serve_connection(TokioIo::new(stream), service)
             .await;
     };

@@ -9,24 +9,24 @@ use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use crate::wire::Duplex;
 
 /// Stream with a callback after each flush.
-pub(super) struct Flushed<F> {
+pub(super) struct FlushNotifier<F> {
     stream: Box<dyn Duplex>,
     flushed: F,
 }
 
-impl<F: Fn() + Unpin> Flushed<F> {
+impl<F: Fn() + Unpin> FlushNotifier<F> {
     pub(super) fn new(stream: Box<dyn Duplex>, flushed: F) -> Self {
         Self { stream, flushed }
     }
 }
 
-impl<F: Fn() + Unpin> AsyncRead for Flushed<F> {
+impl<F: Fn() + Unpin> AsyncRead for FlushNotifier<F> {
     fn poll_read(self: Pin<&mut Self>, cx: &mut Context<'_>, buffer: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
         Pin::new(&mut self.get_mut().stream).poll_read(cx, buffer)
     }
 }
 
-impl<F: Fn() + Unpin> AsyncWrite for Flushed<F> {
+impl<F: Fn() + Unpin> AsyncWrite for FlushNotifier<F> {
     fn poll_write(self: Pin<&mut Self>, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
         Pin::new(&mut self.get_mut().stream).poll_write(cx, bytes)
     }

@@ -4,8 +4,8 @@
 use std::sync::Arc;
 
 use base::time::Moment;
-use gc_rules::alert::{Ending, Transition};
-use gc_rules::rule::{Rule, Severity};
+use rule_engine::alert::{Ending, Transition};
+use rule_engine::rule::{Rule, Severity};
 
 use processes::container::ContainerIdentity;
 
@@ -17,31 +17,32 @@ const OF_MEMORY: [&str; 1] = ["memory."];
 
 /// A living process.
 #[derive(Debug)]
-pub(super) struct Living {
+pub(super) struct LivingProcess {
     /// Time at which the process started.
     pub(super) began: Moment,
     pub(super) container: ContainerIdentity,
-    /// Version of the service.
+    /// Version of the service; `None` if unknown.
     pub(super) version: Option<Arc<str>>,
     /// Human-readable name of the process.
     pub(super) place: Arc<str>,
     /// Firing rules.
-    pub(super) firing: Vec<Firing>,
-    /// Time at which a severe memory rule last fired; [`Moment::NEVER`] while one fires.
+    pub(super) firing: Vec<FiringRule>,
+    /// Time at which the last severe memory rule stopped firing; [`Moment::NEVER`] while such a rule fires; `None` if
+    /// none has fired.
     pub(super) emergency: Option<Moment>,
-    /// Time since which no severe rule fires.
+    /// Time since which no severe rule fires; [`Moment::NEVER`] while a severe rule fires.
     pub(super) well_since: Moment,
 }
 
 /// A firing rule.
 #[derive(Debug)]
-pub(super) struct Firing {
+pub(super) struct FiringRule {
     pub(super) rule: Arc<str>,
     /// Whether the severity is error or critical.
     pub(super) is_severe: bool,
 }
 
-impl Living {
+impl LivingProcess {
     pub(super) fn observe(&mut self, transition: &Transition, now: Moment) {
         let alert = transition.alert();
         let rule: &Arc<Rule> = &alert.rule;
@@ -50,10 +51,10 @@ impl Living {
             Transition::Fired(_) => {
                 if self.firing.len() < MAX_FIRING {
                     let rule = Arc::clone(&rule.id);
-                    self.firing.push(Firing { rule, is_severe });
+                    self.firing.push(FiringRule { rule, is_severe });
                 }
             }
-            // The alert fired until the end.
+            // The alert fired until the process ended.
             Transition::Ended(_, Ending::ProcessEnded) => return,
             Transition::Ended(..) => {
                 if let Some(place) = self.firing.iter().position(|firing| firing.rule == rule.id) {

@@ -1,16 +1,16 @@
-//! A service as rules see it: its living and dead processes, all of them or those of one version.
+//! A service as rules see it: its living and dead processes, of the whole service or of one version.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 
 use base::run_key::RunKey;
 use base::time::Moment;
-use gc_rules::field::ServiceFacts;
 use gc_telemetry::definition::resource::SERVICE_NAME;
 use gc_telemetry::origin::Origin;
 use gc_telemetry::value::text;
+use rule_engine::field::ServiceFacts;
 
-use crate::pipeline::service::book::living::Living;
+use crate::pipeline::service::book::living::LivingProcess;
 use crate::pipeline::service::death::Death;
 
 /// Period over which deaths are counted.
@@ -22,23 +22,23 @@ const OVERLAP_NS: u64 = 60 * 1_000_000_000;
 /// The state of one service.
 #[derive(Debug)]
 pub(crate) struct Service {
-    /// Name of its processes.
+    /// Name of the service's processes.
     pub(crate) name: Arc<str>,
-    /// Resource of its newest process.
+    /// Resource of the service's newest process.
     pub(crate) resource: Arc<Origin>,
-    pub(super) living: BTreeMap<RunKey, Living>,
+    pub(super) living: BTreeMap<RunKey, LivingProcess>,
     pub(super) deaths: VecDeque<Death>,
 }
 
-/// Selects processes of a service.
+/// The selection of processes of a service.
 #[derive(Debug, Clone, Copy)]
-pub(crate) enum Of<'a> {
+pub(crate) enum ServiceProcesses<'a> {
     All,
     /// The processes of one version.
     Version(&'a str),
 }
 
-impl Of<'_> {
+impl ServiceProcesses<'_> {
     fn is(self, version: Option<&str>) -> bool {
         match self {
             Self::All => true,
@@ -50,9 +50,9 @@ impl Of<'_> {
 /// Facts about a service for rules, in addition to the numbers.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct KnownOfService {
-    /// The severe rule that fires on most processes.
+    /// The severe rule that fires on most processes; `None` if no severe rule fires.
     pub(crate) affected_rule: Option<Arc<str>>,
-    /// The process that most recently died because of its memory.
+    /// Name of the process that most recently died because of its memory; `None` if no such death is remembered.
     pub(crate) last_death: Option<Arc<str>>,
     /// Number of processes on which each rule fires.
     pub(crate) firing: BTreeMap<Arc<str>, u64>,
@@ -64,9 +64,9 @@ impl Service {
         own.as_deref() == Some(name) || *self.name == *name
     }
 
-    /// Returns the time since which a process that started after a death has been healthy. Without a death, any process
-    /// counts.
-    pub(super) fn well_since(&self, death: Option<Moment>, of: Of<'_>) -> Option<Moment> {
+    /// Returns the earliest time since which a process that started after a death, or at most [`OVERLAP_NS`] before it,
+    /// has been healthy. Without a death, any process counts. Returns `None` if no such process is healthy.
+    pub(super) fn well_since(&self, death: Option<Moment>, of: ServiceProcesses<'_>) -> Option<Moment> {
         let after = death.map_or(Moment::FIRST, |death| death.before(OVERLAP_NS));
         let successors = self.living(of).filter(|living| living.began >= after);
         let well = successors.filter(|living| living.severe().next().is_none());
@@ -74,12 +74,12 @@ impl Service {
             .min()
     }
 
-    fn living(&self, of: Of<'_>) -> impl Iterator<Item = &Living> {
+    fn living(&self, of: ServiceProcesses<'_>) -> impl Iterator<Item = &LivingProcess> {
         let living = self.living.values();
         living.filter(move |living| of.is(living.version.as_deref()))
     }
 
-    fn deaths(&self, of: Of<'_>) -> impl DoubleEndedIterator<Item = &Death> {
+    fn deaths(&self, of: ServiceProcesses<'_>) -> impl DoubleEndedIterator<Item = &Death> {
         let deaths = self.deaths.iter();
         deaths.filter(move |death| of.is(death.version.as_deref()))
     }
@@ -93,7 +93,7 @@ impl Service {
     }
 
     /// Returns the number of processes on which each rule fires. `severe` selects only severity error or critical.
-    fn firing(&self, of: Of<'_>, severe: bool) -> BTreeMap<&Arc<str>, u64> {
+    fn firing(&self, of: ServiceProcesses<'_>, severe: bool) -> BTreeMap<&Arc<str>, u64> {
         let mut counts: BTreeMap<&Arc<str>, u64> = BTreeMap::new();
         for living in self.living(of) {
             let firing = living.firing.iter().filter(|firing| firing.is_severe || !severe);
@@ -105,15 +105,16 @@ impl Service {
         counts
     }
 
-    /// Returns the severe rule with alerts on most processes, and their number.
-    fn most_affected(&self, of: Of<'_>) -> Option<(&Arc<str>, u64)> {
+    /// Returns the severe rule that fires on most processes, and the number of these processes; `None` if no severe
+    /// rule fires.
+    fn most_affected(&self, of: ServiceProcesses<'_>) -> Option<(&Arc<str>, u64)> {
         // Among equal counts, the first rule wins.
         let counts = self.firing(of, true).into_iter().rev();
         counts.max_by_key(|(_, count)| *count)
     }
 
     /// Returns the facts for rules, in addition to the numbers.
-    pub(crate) fn known(&self, of: Of<'_>) -> KnownOfService {
+    pub(crate) fn known(&self, of: ServiceProcesses<'_>) -> KnownOfService {
         let last_death = self.deaths(of).rev().find(|death| death.is_of_memory());
         KnownOfService {
             affected_rule: self.most_affected(of).map(|(rule, _)| Arc::clone(rule)),
@@ -126,14 +127,14 @@ impl Service {
         }
     }
 
-    /// Returns the process that most recently died because of its memory.
+    /// Returns the process that most recently died because of its memory, or `None` if no such death has been reported.
     pub(crate) fn last_death_of_memory(&self) -> Option<RunKey> {
         let mut deaths = self.deaths.iter().rev();
         deaths.find(|death| death.passed_on).map(|death| death.run)
     }
 
     /// Returns the numbers for rules.
-    pub(crate) fn facts(&self, of: Of<'_>, now: Moment) -> ServiceFacts {
+    pub(crate) fn facts(&self, of: ServiceProcesses<'_>, now: Moment) -> ServiceFacts {
         let counted = || {
             let deaths = self.deaths(of);
             deaths.filter(|death| now.since(death.at) < COUNTED_NS)

@@ -1,21 +1,23 @@
-//! What a rule of another subject than a process is evaluated on: a service, one of its versions, gcwatch itself.
+//! A subject of rules other than a process: a service, one of its versions, or gcwatch itself.
 
 use std::hash::{DefaultHasher, Hash, Hasher as _};
 use std::sync::Arc;
 
 use base::time::Moment;
 use delivery::alerts::Notice;
-use gc_rules::alert::Transition;
-use gc_rules::engine::{Engine, RuleState};
-use gc_rules::field::{AFFECTED_RULE, EXPECTED, FIRING, FactValue, LAST_DEATH, OF_VERSION, ProcessFacts, StreamFacts};
-use gc_rules::incident::{IncidentEnding, Incidents, Share};
-use gc_rules::rule::{On, Rule};
-use gc_rules::rule_set::RuleSet;
 use gc_telemetry::definition::resource::{SERVICE_NAME, SERVICE_VERSION};
 use gc_telemetry::origin::Origin;
 use gc_telemetry::value::{facts, key_value};
+use incidents::{IncidentEnding, Incidents, QuotaOwner};
 use opentelemetry_proto::tonic::common::v1::KeyValue;
 use opentelemetry_proto::tonic::common::v1::any_value::Value as AnyValue;
+use rule_engine::alert::Transition;
+use rule_engine::engine::{Engine, RuleState};
+use rule_engine::field::{
+    AFFECTED_RULE, EXPECTED, FIRING, FactValue, LAST_DEATH, OF_VERSION, ProcessFacts, StreamFacts,
+};
+use rule_engine::rule::{EvaluationTrigger, Rule};
+use rule_engine::rule_set::RuleSet;
 
 use crate::pipeline::service::book::{KnownOfService, Service};
 use crate::pipeline::service::fleet_rules::AlertOf;
@@ -23,7 +25,7 @@ use crate::pipeline::subject_incidents::{Changes, SubjectIncidents};
 use base::run_key::RunKey;
 use processes::service::ServiceKey;
 
-/// Attributes of a process that are not its service's.
+/// Attributes of a process that do not belong to its service.
 const OF_PROCESS: [&str; 7] = [
     "process.",
     "gcwatch.",
@@ -34,25 +36,25 @@ const OF_PROCESS: [&str; 7] = [
     "k8s.replicaset.",
 ];
 
-/// What a rule of another subject than a process is evaluated on.
+/// A subject of rules other than a process.
 #[derive(Debug)]
 pub(super) struct Subject {
-    /// The resource has the attributes that its processes have in common. It does not change while there are alerts,
-    /// which are known by it.
+    /// The resource has the attributes that all processes of the subject share. The resource does not change while
+    /// there are alerts, because receivers identify alerts by their resource.
     pub(super) own: SubjectIncidents,
     known: KnownOfService,
     pub(super) engine: Engine,
 }
 
 impl Subject {
-    /// gcwatch itself.
+    /// Creates the subject for gcwatch itself.
     pub(super) fn watcher((run, resource): &(RunKey, Arc<Origin>), rules: &Arc<RuleSet>, now: Moment) -> Self {
         let facts = process_facts("gcwatch", resource);
-        Self::with(On::Watcher, *run, "gcwatch", resource, facts, rules, now)
+        Self::with(EvaluationTrigger::Watcher, *run, "gcwatch", resource, facts, rules, now)
     }
 
     fn with(
-        on: On,
+        on: EvaluationTrigger,
         run: RunKey,
         process: &str,
         resource: &Arc<Origin>,
@@ -65,11 +67,11 @@ impl Subject {
                 run,
                 process: process.into(),
                 resource: Arc::clone(resource),
-                share: Share {
-                    tenant: if matches!(on, On::Watcher) {
+                share: QuotaOwner {
+                    tenant: if matches!(on, EvaluationTrigger::Watcher) {
                         "gcwatch"
                     } else {
-                        "services of this host"
+                        "services on this host"
                     }
                     .into(),
                     service: process.into(),
@@ -81,7 +83,8 @@ impl Subject {
         }
     }
 
-    /// A service that a rule expects on this host, whose resource is that of gcwatch as far as it is the host's.
+    /// Creates the subject for a service that a rule expects on this host. Its resource has the host attributes of
+    /// gcwatch's own resource.
     pub(super) fn expected(name: &Arc<str>, own: Option<&Origin>, rules: &Arc<RuleSet>, now: Moment) -> Self {
         let of_host = |attribute: &&KeyValue| {
             ["host.", "k8s.node.", "k8s.cluster."]
@@ -94,10 +97,10 @@ impl Subject {
         let resource = Arc::new(Origin::new(attributes));
         let facts = process_facts(name, &resource).with(EXPECTED, FactValue::Text((&**name).into()));
         let run = subject_key(&("expected", name));
-        Self::with(On::Service, run, name, &resource, facts, rules, now)
+        Self::with(EvaluationTrigger::Service, run, name, &resource, facts, rules, now)
     }
 
-    pub(super) fn of(
+    pub(super) fn for_service(
         (key, version): &(ServiceKey, Option<Arc<str>>),
         service: &Service,
         rules: &Arc<RuleSet>,
@@ -107,7 +110,7 @@ impl Subject {
             None => subject_key(key),
             Some(version) => subject_key(&(key, version)),
         };
-        // The image is that of the newest process.
+        // The image attributes describe the newest process.
         let is_of_other = |key: &str| version.is_some() && key.starts_with("container.image.");
         let common = |attribute: &&KeyValue| {
             !OF_PROCESS.iter().any(|start| attribute.key.starts_with(start)) && !is_of_other(&attribute.key)
@@ -118,10 +121,19 @@ impl Subject {
             .map(|version| key_value(SERVICE_VERSION.name, AnyValue::StringValue(version.to_string())));
         let resource = Arc::new(Origin::new(attributes.chain(named).collect()));
         let facts = facts_of_service(&service.name, &resource, version.as_deref(), &KnownOfService::default());
-        Self::with(On::Service, run, &service.name, &resource, facts, rules, now)
+        Self::with(
+            EvaluationTrigger::Service,
+            run,
+            &service.name,
+            &resource,
+            facts,
+            rules,
+            now,
+        )
     }
 
-    /// What is known of it beside the numbers. The second that passes is judged by [`Self::tick`], on both.
+    /// Sets the facts of a service that are not numbers. [`Self::tick`] evaluates the rules with these facts and the
+    /// numbers. Returns `None` if the facts are unchanged.
     pub(super) fn know(&mut self, version: Option<&str>, known: KnownOfService, now: Moment) -> Option<Changes> {
         if known == self.known {
             return None;
@@ -186,7 +198,7 @@ impl Subject {
     }
 }
 
-/// What stands for a run. No process has pid 0.
+/// Returns a run key for a subject. No process has pid 0.
 fn subject_key(of: &impl Hash) -> RunKey {
     let mut hasher = DefaultHasher::new();
     of.hash(&mut hasher);
@@ -196,12 +208,12 @@ fn subject_key(of: &impl Hash) -> RunKey {
     }
 }
 
-/// What rules know of a subject.
+/// Returns the facts of a subject for rules.
 fn process_facts(process: &str, resource: &Origin) -> ProcessFacts {
     ProcessFacts::new(None, Some(process), None, facts(&resource.attributes))
 }
 
-/// What rules know of a service, or of one version of it.
+/// Returns the facts of a service, or of one version, for rules.
 fn facts_of_service(process: &str, resource: &Origin, version: Option<&str>, known: &KnownOfService) -> ProcessFacts {
     let text = |text: &str| FactValue::Text(text.into());
     let mut own: Vec<(Box<str>, FactValue)> = Vec::new();

@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 use std::time::Duration;
 
 use base::time::Moment;
-use gc_rules::field::WatcherFacts;
+use rule_engine::field::WatcherFacts;
 
 /// Period over which stalls are counted.
 const COUNTED_NS: u64 = 10 * 60 * 1_000_000_000;

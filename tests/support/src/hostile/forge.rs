@@ -57,7 +57,7 @@ fn now() -> SystemTime {
     }
 }
 
-/// Writes a stream with events of collections.
+/// A forge that writes a stream with events of collections.
 pub struct Forge {
     pub encoder: Encoder,
     /// Last sequence number of capture thread 1.
@@ -68,7 +68,7 @@ impl Forge {
     pub fn new(format: Format) -> Result<Self, EncodeError> {
         let header = TraceHeader {
             format,
-            // The end of an alert depends on the time of day.
+            // The current time is necessary, because the end of an alert depends on the time of day.
             system_time: now(),
             sync_ticks: monotonic(),
             process_id: Some(std::process::id()),

@@ -1,4 +1,4 @@
-//! What a hostile runtime does, by name.
+//! The behaviours of a hostile runtime, by name.
 
 use std::time::Duration;
 
@@ -11,188 +11,191 @@ use super::forge::{Forge, UNSORTED, monotonic};
 #[derive(Debug, Clone, Copy)]
 pub struct Mode {
     pub name: &'static str,
-    /// One line.
+    /// Description in one line.
     pub about: &'static str,
-    pub does: Does,
+    pub does: Behaviour,
 }
 
-/// What a mode does.
+/// Behaviour of a mode.
 #[derive(Debug, Clone, Copy)]
-pub enum Does {
-    /// Each command is answered, and each session has a stream without end, made of such pieces.
+pub enum Behaviour {
+    /// Answers each command. Each session has an endless stream of these pieces.
     Stream(Pieces),
-    /// The same, in the format of other writers.
+    /// Like `Stream`, in format V6, which writers other than the runtime use.
     StreamV6(Pieces),
-    /// The same, and no command to stop is obeyed or answered.
+    /// Like `Stream`, but neither obeys nor answers a command to stop.
     NeverStops(Pieces),
-    /// The same, but for sessions with stacks: a burst, as much as it has, and as much again when it is stopped.
+    /// Like `Stream`, except for sessions with stacks: they get a burst with all samples, and many more samples when
+    /// they are stopped.
     Burst(Pieces),
-    /// The same, but sessions with stacks have none, and do not end when they are stopped.
+    /// Like `Stream`, but sessions with stacks get no stacks and do not end when they are stopped.
     HoldsBursts(Pieces),
-    /// A stream that is these bytes and then nothing, without an end.
+    /// Sends these bytes, then keeps the stream open without further bytes.
     Bytes(&'static [u8]),
-    /// These bytes again and again, after the beginning of a stream.
+    /// Sends the start of a stream, then repeats these bytes.
     After(&'static [u8]),
-    /// Each session ends as soon as it has begun.
+    /// Closes each session immediately after its start.
     EndsAtOnce,
-    /// Connections are taken, and no command is answered.
+    /// Accepts connections, and answers no command.
     Silent,
-    /// Each command is answered with these bytes, and no session begins.
+    /// Answers each command with these bytes, and starts no session.
     Answers(&'static [u8]),
 }
 
-/// The next piece of a stream: the forge of the session, how many pieces were before. Around 50 KB, and once: a pause
-/// after it.
+/// A function that writes the next piece of a stream, usually about 50 KB. The function takes the forge of the session
+/// and the number of previous pieces. Returns the pause after the piece.
 type Pieces = fn(&mut Forge, u32) -> Result<Duration, EncodeError>;
 
-const AT_ONCE: Duration = Duration::ZERO;
+const NO_DELAY: Duration = Duration::ZERO;
 
 /// All modes.
 pub const MODES: &[Mode] = &[
     Mode {
         name: "well-behaved",
-        about: "twenty whole collections a second: the neighbour that must lose nothing",
-        does: Does::Stream(well_behaved),
+        about: "twenty complete collections per second: the neighbour that must lose nothing",
+        does: Behaviour::Stream(well_behaved),
     },
     Mode {
         name: "time-stands-still",
-        about: "whole collections without end, all at the same instant",
-        does: Does::Stream(time_stands_still),
+        about: "endless complete collections, all at the same instant",
+        does: Behaviour::Stream(time_stands_still),
     },
     Mode {
         name: "time-runs-back",
-        about: "whole collections, each an hour before the last",
-        does: Does::Stream(time_runs_back),
+        about: "complete collections, each an hour before the previous",
+        does: Behaviour::Stream(time_runs_back),
     },
     Mode {
         name: "flood",
-        about: "whole collections as fast as they are read, one every microsecond of the stream",
-        does: Does::Stream(flood),
+        about: "complete collections as fast as they are read, one per microsecond of the stream",
+        does: Behaviour::Stream(flood),
     },
     Mode {
         name: "never-stops",
-        about: "a flood that goes on when the session is stopped; the command is not answered",
-        does: Does::NeverStops(flood),
+        about: "a flood that continues after an unanswered stop command",
+        does: Behaviour::NeverStops(flood),
     },
     Mode {
         name: "stays-open",
-        about: "twenty whole collections a second that go on when the session is stopped; the command is not answered",
-        does: Does::NeverStops(well_behaved),
+        about: "twenty complete collections per second that continue after an unanswered stop command",
+        does: Behaviour::NeverStops(well_behaved),
     },
     Mode {
         name: "ends-without-start",
-        about: "ends of collections that never began, in nine runtimes of one process",
-        does: Does::Stream(ends_without_start),
+        about: "ends of collections that never started, in nine runtimes of one process",
+        does: Behaviour::Stream(ends_without_start),
     },
     Mode {
         name: "open-stops",
         about: "suspensions that never end, each on another thread",
-        does: Does::Stream(open_stops),
+        does: Behaviour::Stream(open_stops),
     },
     Mode {
         name: "stops-without-end",
-        about: "background collections with final stops without end",
-        does: Does::Stream(stops_without_end),
+        about: "background collections with final stops without an end",
+        does: Behaviour::Stream(stops_without_end),
     },
     Mode {
         name: "per-heap-histories",
         about: "collections that claim 65,535 heaps, with the histories of thousands",
-        does: Does::Stream(per_heap_histories),
+        does: Behaviour::Stream(per_heap_histories),
     },
     Mode {
         name: "huge-definitions",
         about: "definitions of events with names of 60 KB",
-        does: Does::Stream(huge_definitions),
+        does: Behaviour::Stream(huge_definitions),
     },
     Mode {
         name: "endless-metadata",
         about: "a new definition for each event",
-        does: Does::Stream(endless_metadata),
+        does: Behaviour::Stream(endless_metadata),
     },
     Mode {
         name: "redefined",
-        about: "one metadata id that is given another meaning again and again",
-        does: Does::Stream(redefined),
+        about: "one metadata id whose meaning changes repeatedly",
+        does: Behaviour::Stream(redefined),
     },
     Mode {
         name: "pending-never-sorted",
-        about: "events from the newest to the oldest, none of which promises an order",
-        does: Does::Stream(pending_never_sorted),
+        about: "events from the newest to the oldest, without a guaranteed order",
+        does: Behaviour::Stream(pending_never_sorted),
     },
     Mode {
         name: "threads-without-end",
-        about: "each event on a thread of its own",
-        does: Does::Stream(threads_without_end),
+        about: "each event on another thread",
+        does: Behaviour::Stream(threads_without_end),
     },
     Mode {
         name: "sequence-points",
         about: "sequence points of 32,768 new threads, each of which has lost events",
-        does: Does::Stream(sequence_points),
+        does: Behaviour::Stream(sequence_points),
     },
     Mode {
         name: "huge-stacks",
-        about: "stacks of 90 KB for events that nobody asked stacks for",
-        does: Does::Stream(huge_stacks),
+        about: "stacks of 90 KB for events without requested stacks",
+        does: Behaviour::Stream(huge_stacks),
     },
     Mode {
         name: "label-lists",
         about: "a V6 stream with a new list of labels for each event, which change its definition",
-        does: Does::StreamV6(label_lists),
+        does: Behaviour::StreamV6(label_lists),
     },
     Mode {
         name: "thread-indexes",
-        about: "a V6 stream that names thread after thread",
-        does: Does::StreamV6(thread_indexes),
+        about: "a V6 stream that names threads without end",
+        does: Behaviour::StreamV6(thread_indexes),
     },
     Mode {
         name: "block-never-ends",
         about: "a block of 4 GB",
-        does: Does::After(b"\x05\x05\x01\x02\0\0\0\x02\0\0\0\x0a\0\0\0EventBlock\x06\xff\xff\xff\xff\0\0\0\0\0\0\0\0"),
+        does: Behaviour::After(
+            b"\x05\x05\x01\x02\0\0\0\x02\0\0\0\x0a\0\0\0EventBlock\x06\xff\xff\xff\xff\0\0\0\0\0\0\0\0",
+        ),
     },
     Mode {
         name: "not-a-stream",
-        about: "a stream that is no nettrace",
-        does: Does::Bytes(b"GIF89a and so on, for long enough to be taken for a header"),
+        about: "a stream that is not nettrace",
+        does: Behaviour::Bytes(b"GIF89a and so on, for long enough to be taken for a header"),
     },
     Mode {
         name: "half-header",
         about: "the first eleven bytes of a stream, and nothing after them",
-        does: Does::Bytes(b"Nettrace\x14\0\0"),
+        does: Behaviour::Bytes(b"Nettrace\x14\0\0"),
     },
     Mode {
         name: "no-header",
-        about: "a session that begins, and brings no byte",
-        does: Does::Bytes(b""),
+        about: "a session that starts and sends no byte",
+        does: Behaviour::Bytes(b""),
     },
     Mode {
         name: "ends-at-once",
-        about: "sessions that end as soon as they have begun",
-        does: Does::EndsAtOnce,
+        about: "sessions that end immediately after their start",
+        does: Behaviour::EndsAtOnce,
     },
     Mode {
         name: "silent",
-        about: "takes connections, and answers nothing",
-        does: Does::Silent,
+        about: "accepts connections, and answers nothing",
+        does: Behaviour::Silent,
     },
     Mode {
         name: "burst",
-        about: "behaves well but for sessions with stacks: 1,500 stacks of 100 frames, whose methods have names of 6 KB",
-        does: Does::Burst(well_behaved),
+        about: "behaves well except in sessions with stacks: 1,500 stacks of 100 frames, with method names of 6 KB",
+        does: Behaviour::Burst(well_behaved),
     },
     Mode {
         name: "holds-bursts",
         about: "behaves well, but sessions with stacks do not end when they are stopped",
-        does: Does::HoldsBursts(well_behaved),
+        does: Behaviour::HoldsBursts(well_behaved),
     },
     Mode {
         name: "answers-garbage",
-        about: "answers each command with bytes that are no answer",
-        does: Does::Answers(b"HTTP/1.1 200 OK\r\nContent-Length: 99999999\r\n\r\n"),
+        about: "answers each command with bytes that are not an answer",
+        does: Behaviour::Answers(b"HTTP/1.1 200 OK\r\nContent-Length: 99999999\r\n\r\n"),
     },
     Mode {
         name: "answers-without-end",
-        about: "answers that claim 65,535 bytes and bring twenty",
-        does: Does::Answers(b"DOTNET_IPC_V1\0\xff\xff\xff\0\0\0"),
+        about: "answers that claim 65,535 bytes and have twenty",
+        does: Behaviour::Answers(b"DOTNET_IPC_V1\0\xff\xff\xff\0\0\0"),
     },
 ];
 
@@ -207,22 +210,22 @@ fn well_behaved(forge: &mut Forge, piece: u32) -> Result<Duration, EncodeError> 
 
 fn time_stands_still(forge: &mut Forge, piece: u32) -> Result<Duration, EncodeError> {
     (1..=150).try_for_each(|number| forge.collection(piece * 150 + number, 1_000_000_000, 0))?;
-    Ok(AT_ONCE)
+    Ok(NO_DELAY)
 }
 
 fn time_runs_back(forge: &mut Forge, piece: u32) -> Result<Duration, EncodeError> {
     for number in piece * 150 + 1..=piece * 150 + 150 {
         forge.collection(number, monotonic() - i64::from(number) * 3_600_000_000_000, 1_000_000)?;
     }
-    Ok(AT_ONCE)
+    Ok(NO_DELAY)
 }
 
-/// Stacks of a burst, and the frames of each.
+/// Number of stacks that one call of [`samples`] writes. Each stack has [`FRAMES`] frames.
 const STACKS: u64 = 1500;
 const FRAMES: u64 = 100;
 
-/// Samples of allocations with a stack each, which no other sample has. `number`: of the call; `at`: when
-/// they claim to be.
+/// Writes samples of allocations, each with a unique stack. `number` is the number of the call; `at` is the time of the
+/// samples.
 pub(super) fn samples(forge: &mut Forge, number: u64, at: i64) -> Result<(), EncodeError> {
     for stack in number * STACKS..(number + 1) * STACKS {
         let frames = (0..FRAMES).map(|frame| METHODS + frame * METHOD_BYTES + stack % METHOD_BYTES);
@@ -240,11 +243,11 @@ pub(super) fn samples(forge: &mut Forge, number: u64, at: i64) -> Result<(), Enc
     Ok(())
 }
 
-/// Where the code of methods begins, and how long it is.
+/// Address of the first method. Each method has [`METHOD_BYTES`] bytes.
 const METHODS: u64 = 1 << 32;
 const METHOD_BYTES: u64 = 1 << 20;
 
-/// The methods of the stacks.
+/// Writes the addresses and names of the methods of all stacks.
 pub(super) fn methods(forge: &mut Forge) -> Result<(), EncodeError> {
     let at = monotonic();
     for method in 0..FRAMES {
@@ -272,21 +275,21 @@ fn flood(forge: &mut Forge, piece: u32) -> Result<Duration, EncodeError> {
     for number in piece * 150 + 1..=piece * 150 + 150 {
         forge.collection(number, 1_000_000_000 + i64::from(number) * 1000, 100)?;
     }
-    Ok(AT_ONCE)
+    Ok(NO_DELAY)
 }
 
 fn ends_without_start(forge: &mut Forge, piece: u32) -> Result<Duration, EncodeError> {
     for number in piece * 2000 + 1..=piece * 2000 + 2000 {
         forge.end(number, (number % 9) as u16, 1_000_000_000)?;
     }
-    Ok(AT_ONCE)
+    Ok(NO_DELAY)
 }
 
 fn open_stops(forge: &mut Forge, piece: u32) -> Result<Duration, EncodeError> {
     for number in piece * 800 + 1..=piece * 800 + 800 {
         forge.suspend(1, number, number.into(), 1_000_000_000)?;
     }
-    Ok(AT_ONCE)
+    Ok(NO_DELAY)
 }
 
 fn stops_without_end(forge: &mut Forge, piece: u32) -> Result<Duration, EncodeError> {
@@ -297,7 +300,7 @@ fn stops_without_end(forge: &mut Forge, piece: u32) -> Result<Duration, EncodeEr
         forge.suspend(6, number, 1, 1_000_000_000)?;
         forge.restart(1, 1_000_000_002)?;
     }
-    Ok(AT_ONCE)
+    Ok(NO_DELAY)
 }
 
 fn per_heap_histories(forge: &mut Forge, piece: u32) -> Result<Duration, EncodeError> {
@@ -307,10 +310,10 @@ fn per_heap_histories(forge: &mut Forge, piece: u32) -> Result<Duration, EncodeE
         forge.histories(65_535, (0..4096).step_by(13).chain(65_000..65_010), 1_000_000_001)?;
         forge.restart(1, 1_000_000_002)?;
     }
-    Ok(AT_ONCE)
+    Ok(NO_DELAY)
 }
 
-/// A definition of an event of the collector's, so that its events are wanted.
+/// Writes a definition of the event GCStart of the collector, which gcwatch processes.
 fn define(forge: &mut Forge, id: u32, name: String) -> Result<(), EncodeError> {
     forge.encoder.metadata(&Metadata {
         id,
@@ -324,21 +327,21 @@ fn define(forge: &mut Forge, id: u32, name: String) -> Result<(), EncodeError> {
 
 fn huge_definitions(forge: &mut Forge, piece: u32) -> Result<Duration, EncodeError> {
     define(forge, 1000 + piece, "n".repeat(30_000))?;
-    Ok(AT_ONCE)
+    Ok(NO_DELAY)
 }
 
 fn endless_metadata(forge: &mut Forge, piece: u32) -> Result<Duration, EncodeError> {
     for id in 0..500 {
         define(forge, 1000 + piece * 500 + id, String::new())?;
     }
-    Ok(AT_ONCE)
+    Ok(NO_DELAY)
 }
 
 fn redefined(forge: &mut Forge, piece: u32) -> Result<Duration, EncodeError> {
     for number in 0..500 {
         define(forge, 1000, format!("{piece}.{number}"))?;
     }
-    Ok(AT_ONCE)
+    Ok(NO_DELAY)
 }
 
 fn pending_never_sorted(forge: &mut Forge, piece: u32) -> Result<Duration, EncodeError> {
@@ -346,7 +349,7 @@ fn pending_never_sorted(forge: &mut Forge, piece: u32) -> Result<Duration, Encod
         let at = 1_000_000_000_000_000 - i64::from(number);
         forge.event(7, 1, at, UNSORTED, &[0; 2])?;
     }
-    Ok(AT_ONCE)
+    Ok(NO_DELAY)
 }
 
 fn threads_without_end(forge: &mut Forge, piece: u32) -> Result<Duration, EncodeError> {
@@ -363,7 +366,7 @@ fn threads_without_end(forge: &mut Forge, piece: u32) -> Result<Duration, Encode
             ..EventRecord::default()
         })?;
     }
-    Ok(AT_ONCE)
+    Ok(NO_DELAY)
 }
 
 fn sequence_points(forge: &mut Forge, piece: u32) -> Result<Duration, EncodeError> {
@@ -372,13 +375,13 @@ fn sequence_points(forge: &mut Forge, piece: u32) -> Result<Duration, EncodeErro
     forge
         .encoder
         .sequence_point(1_000_000_000 + i64::from(piece), &threads)?;
-    Ok(AT_ONCE)
+    Ok(NO_DELAY)
 }
 
 fn huge_stacks(forge: &mut Forge, piece: u32) -> Result<Duration, EncodeError> {
     forge.encoder.stack_block(piece + 1, &[&[8; 90_000]])?;
     forge.event(7, 1, 1_000_000_000, UNSORTED, &[0; 2])?;
-    Ok(AT_ONCE)
+    Ok(NO_DELAY)
 }
 
 fn label_lists(forge: &mut Forge, piece: u32) -> Result<Duration, EncodeError> {
@@ -392,7 +395,7 @@ fn label_lists(forge: &mut Forge, piece: u32) -> Result<Duration, EncodeError> {
             ..EventRecord::default()
         })?;
     }
-    Ok(AT_ONCE)
+    Ok(NO_DELAY)
 }
 
 fn thread_indexes(forge: &mut Forge, piece: u32) -> Result<Duration, EncodeError> {
@@ -406,5 +409,5 @@ fn thread_indexes(forge: &mut Forge, piece: u32) -> Result<Duration, EncodeError
         };
         forge.encoder.threads(&[thread])?;
     }
-    Ok(AT_ONCE)
+    Ok(NO_DELAY)
 }

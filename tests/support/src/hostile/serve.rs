@@ -17,23 +17,23 @@ use flate2::write::GzEncoder;
 use nettrace::Format;
 
 use super::forge::{Forge, monotonic};
-use super::modes::{Does, MODES, Mode, methods, samples};
+use super::modes::{Behaviour, MODES, Mode, methods, samples};
 
 type Result<T> = std::result::Result<T, Box<dyn std::error::Error + Send + Sync>>;
 
 /// Timeout for a client to send a command.
-const PATIENCE: Duration = Duration::from_secs(5);
+const COMMAND_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// State that all connections share.
 struct Serving {
-    does: Does,
+    does: Behaviour,
     /// Id of the newest session.
     last: AtomicU64,
-    /// Sessions that were not stopped.
+    /// Ids of the sessions that no client has stopped.
     sessions: Mutex<Vec<u64>>,
 }
 
-/// Opens the socket that a runtime of this process would have, and returns its path.
+/// Opens the socket that a runtime of this process would have. Returns the listener and the path.
 pub fn listen() -> Result<(UnixListener, PathBuf)> {
     let stat = std::fs::read("/proc/self/stat")?;
     let name = SocketName {
@@ -65,12 +65,12 @@ pub(super) fn begin(mode: &Mode) -> Result<PathBuf> {
 impl Serving {
     /// Answers one command of a connection.
     fn answer(&self, mut stream: UnixStream) -> Result<()> {
-        if matches!(self.does, Does::Silent) {
+        if matches!(self.does, Behaviour::Silent) {
             return hold(stream);
         }
-        stream.set_read_timeout(Some(PATIENCE))?;
+        stream.set_read_timeout(Some(COMMAND_TIMEOUT))?;
         let request = read_request(&mut stream)?;
-        if let Does::Answers(bytes) = self.does {
+        if let Behaviour::Answers(bytes) = self.does {
             stream.write_all(bytes)?;
             return hold(stream);
         }
@@ -80,7 +80,7 @@ impl Serving {
             Request::ProcessEnvironment => stream.write_all(&encode_environment(&[])?)?,
             Request::ResumeRuntime => stream.write_all(&ok(&[])?)?,
             Request::StopTracing { session_id } => {
-                if matches!(self.does, Does::NeverStops(_)) {
+                if matches!(self.does, Behaviour::NeverStops(_)) {
                     return hold(stream);
                 }
                 let known = {
@@ -99,8 +99,8 @@ impl Serving {
                 self.sessions().push(id);
                 stream.write_all(&ok(&id.to_le_bytes())?)?;
                 match self.does {
-                    Does::Burst(_) if config.stacks => self.burst(stream, id)?,
-                    Does::HoldsBursts(_) if config.stacks => {
+                    Behaviour::Burst(_) if config.stacks => self.burst(stream, id)?,
+                    Behaviour::HoldsBursts(_) if config.stacks => {
                         let mut forge = Forge::new(Format::V4)?;
                         stream.write_all(&forge.take()?)?;
                         hold(stream)?;
@@ -115,13 +115,13 @@ impl Serving {
     /// Streams a session until it is stopped or its reader disconnects.
     fn stream(&self, mut stream: UnixStream, id: u64) -> Result<()> {
         match self.does {
-            Does::Stream(pieces)
-            | Does::StreamV6(pieces)
-            | Does::NeverStops(pieces)
-            | Does::Burst(pieces)
-            | Does::HoldsBursts(pieces) => {
+            Behaviour::Stream(pieces)
+            | Behaviour::StreamV6(pieces)
+            | Behaviour::NeverStops(pieces)
+            | Behaviour::Burst(pieces)
+            | Behaviour::HoldsBursts(pieces) => {
                 let format = match self.does {
-                    Does::StreamV6(_) => Format::V6 { minor: 0 },
+                    Behaviour::StreamV6(_) => Format::V6 { minor: 0 },
                     _ => Format::V4,
                 };
                 let mut forge = Forge::new(format)?;
@@ -134,13 +134,13 @@ impl Serving {
                 }
                 stream.write_all(&forge.encoder.finish()?)?;
             }
-            Does::Bytes(bytes) => {
+            Behaviour::Bytes(bytes) => {
                 stream.write_all(bytes)?;
                 while self.is_wanted(id) {
                     std::thread::sleep(Duration::from_millis(20));
                 }
             }
-            Does::After(bytes) => {
+            Behaviour::After(bytes) => {
                 let mut forge = Forge::new(Format::V4)?;
                 stream.write_all(&forge.take()?)?;
                 let more = bytes.repeat(64);
@@ -148,7 +148,7 @@ impl Serving {
                     stream.write_all(&more)?;
                 }
             }
-            Does::EndsAtOnce | Does::Silent | Does::Answers(_) => {}
+            Behaviour::EndsAtOnce | Behaviour::Silent | Behaviour::Answers(_) => {}
         }
         Ok(())
     }
@@ -157,7 +157,7 @@ impl Serving {
     /// the session, and method names.
     fn burst(&self, mut stream: UnixStream, id: u64) -> Result<()> {
         let mut forge = Forge::new(Format::V4)?;
-        // The time is later than the start of the burst that the reader records.
+        // The samples are later than the start of the burst that the reader records.
         let at = monotonic() + 200_000_000;
         samples(&mut forge, 0, at)?;
         stream.write_all(&forge.take()?)?;
@@ -188,7 +188,7 @@ const CAPTURED_PIECES: u32 = 40;
 /// Size of a captured stream, in bytes, after which no further piece is added.
 const CAPTURED_BYTES: usize = 256 << 10;
 
-/// Writes the start of the stream of each mode to `FOLDER/MODE.nettrace.gz`, unless the mode has no stream of its own.
+/// Writes the start of each mode's stream to `FOLDER/MODE.nettrace.gz`, unless the mode has no separate stream.
 ///
 /// # Errors
 ///
@@ -208,16 +208,16 @@ pub fn capture_all(folder: &Path) -> Result<()> {
 /// Returns the first pieces of a mode's stream, or `None` if the mode sends no stream or the stream of another mode.
 fn capture(mode: &Mode) -> Result<Option<Vec<u8>>> {
     let (format, pieces) = match mode.does {
-        Does::Stream(pieces) => (Format::V4, pieces),
-        Does::StreamV6(pieces) => (Format::V6 { minor: 0 }, pieces),
-        Does::Bytes(bytes) => return Ok((!bytes.is_empty()).then(|| bytes.to_vec())),
-        Does::After(bytes) => {
+        Behaviour::Stream(pieces) => (Format::V4, pieces),
+        Behaviour::StreamV6(pieces) => (Format::V6 { minor: 0 }, pieces),
+        Behaviour::Bytes(bytes) => return Ok((!bytes.is_empty()).then(|| bytes.to_vec())),
+        Behaviour::After(bytes) => {
             let mut stream = Forge::new(Format::V4)?.take()?;
             stream.extend(bytes.repeat(2));
             return Ok(Some(stream));
         }
-        Does::NeverStops(_) | Does::Burst(_) | Does::HoldsBursts(_) => return Ok(None),
-        Does::EndsAtOnce | Does::Silent | Does::Answers(_) => return Ok(None),
+        Behaviour::NeverStops(_) | Behaviour::Burst(_) | Behaviour::HoldsBursts(_) => return Ok(None),
+        Behaviour::EndsAtOnce | Behaviour::Silent | Behaviour::Answers(_) => return Ok(None),
     };
     let mut forge = Forge::new(format)?;
     let mut stream = Vec::new();
@@ -227,7 +227,7 @@ fn capture(mode: &Mode) -> Result<Option<Vec<u8>>> {
         if stream.len() >= CAPTURED_BYTES {
             break;
         }
-        // A piece has the time at which it is made, so the pause is part of the stream.
+        // The events of a piece have the time at which the piece is written, so the pause changes the stream.
         std::thread::sleep(pause);
     }
     stream.extend(forge.encoder.finish()?);

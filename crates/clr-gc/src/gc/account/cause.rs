@@ -22,7 +22,7 @@ pub enum Cause {
     FinalizerQueue,
     /// Scanning the list of a background collection in progress.
     BackgroundRoots,
-    /// Scanning a number of roots that every process has.
+    /// Scanning the few roots that every process has: up to 100 µs for each kind of root.
     FewRoots,
     /// Clearing weak references, and sync blocks of dead objects.
     Weak,
@@ -50,7 +50,7 @@ pub enum Cause {
     NoCollection,
     /// Time added by a session of another tool.
     ToolSession,
-    /// Time in which the collecting threads had no CPU. Known for live processes only.
+    /// Time during which the collecting threads had no CPU. This time is known only for live processes.
     NoCpu,
     /// Time that no event explains.
     Unexplained,
@@ -89,11 +89,11 @@ impl Cause {
         Self::Unexplained,
     ];
 
-    /// Number of kinds of roots with a range: those before [`Self::FewRoots`]. A mark contains the scan of the roots and
-    /// the marking of the objects behind them.
+    /// Number of kinds of roots with a range: the kinds from [`Self::Stacks`] up to the kind before [`Self::FewRoots`].
+    /// A mark contains the scan of the roots and the marking of the objects behind them.
     pub(crate) const RANGED: usize = Self::FewRoots as usize - Self::Stacks as usize;
 
-    /// Returns the index among the kinds of roots with a range.
+    /// Returns the index among the kinds of roots with a range, or `None` if the cause has no range.
     pub(super) fn ranged_place(self) -> Option<usize> {
         let place = (self as usize).checked_sub(Self::Stacks as usize)?;
         (place < Self::RANGED).then_some(place)
@@ -110,11 +110,11 @@ impl Cause {
     }
 
     /// Returns the cause with this [`id`](Self::id).
-    pub fn of(id: &str) -> Option<Self> {
+    pub fn from_id(id: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|cause| cause.id() == id)
     }
 
-    /// Returns whether events show this cause. The other causes are known for live processes only.
+    /// Returns whether events show this cause. Other causes are known only for live processes.
     pub const fn is_seen_in_events(self) -> bool {
         !matches!(self, Self::NoCpu | Self::ToolSession)
     }
@@ -187,15 +187,15 @@ mod tests {
 
     use super::*;
 
-    /// Scenario: the whole table is checked.
-    /// Guarantee: each cause is at its index, has a unique name and is found by it. Exactly the kinds of roots have
+    /// Scenario: the table of causes is read.
+    /// Guarantee: each cause is at its index, has a unique id and is found by this id. Exactly the kinds of roots have
     /// ranges, except for the few roots that every process has.
     #[test]
     fn table_of_causes_is_consistent() {
         let ids: HashSet<&str> = Cause::ALL.iter().map(|cause| cause.id()).collect();
         assert_eq!(ids.len(), Cause::COUNT);
         for (place, cause) in Cause::ALL.into_iter().enumerate() {
-            assert_eq!((cause as usize, Cause::of(cause.id())), (place, Some(cause)));
+            assert_eq!((cause as usize, Cause::from_id(cause.id())), (place, Some(cause)));
         }
         let ranged = Cause::ALL.into_iter().filter(|cause| cause.ranged_place().is_some());
         let roots = Cause::ALL

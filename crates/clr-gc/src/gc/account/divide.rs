@@ -2,13 +2,13 @@
 
 use crate::event::Phases;
 use crate::gc::account::cause::Cause;
-use crate::gc::account::marking_cost::{Context, Marked, MarkingCost, Range};
-use crate::gc::account::marks::{Mark, Marking};
+use crate::gc::account::marking_cost::{Context, MarkSample, MarkingCost, Range};
+use crate::gc::account::marks::{Mark, MarkTimes};
 use crate::gc::account::parts::Account;
 use crate::gc::stop::{PauseKind, StopEdges};
 
-/// Nanoseconds per marked byte that the time for handles never includes. It exceeds the time of any byte that is not
-/// cold, so [`Divided::handles_ns`] is a minimum.
+/// Nanoseconds per marked byte that the time for handles never includes. This value exceeds the time of any byte that
+/// is not cold, so [`DividedStop::handles_ns`] is a minimum.
 const MARKED_BYTE_NS: u64 = 1;
 
 /// Minimum and maximum time of a relocation for roots, in percent of their share of the marking. Measured with stacks.
@@ -30,7 +30,7 @@ const PINNED_GAP_NS: i64 = 300;
 
 /// Facts about a stop, or about the part of it that one collection owns.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Stopped<'a> {
+pub(crate) struct StopFacts<'a> {
     /// Intervals to divide, in order.
     pub(crate) spans: &'a [(i64, i64)],
     /// The edges of the whole stop.
@@ -46,7 +46,7 @@ pub(crate) struct Stopped<'a> {
     /// Phase times of the collection.
     pub(crate) phases: Phases,
     /// Marks of the collection. They are checked against `heaps`, `is_full` and `is_foreground`.
-    pub(crate) marking: Option<&'a Marking>,
+    pub(crate) marking: Option<&'a MarkTimes>,
     /// Number of heaps that took part.
     pub(crate) heaps: u32,
     /// Whether the collection collected generation 2.
@@ -63,19 +63,19 @@ pub(crate) struct Stopped<'a> {
 
 /// The result of dividing a stop.
 #[derive(Debug)]
-pub(crate) struct Divided {
+pub(crate) struct DividedStop {
     /// Parts of the stop, which add up to the spans.
     pub(crate) account: Account,
     /// Minimum time of the scan of GC handles, in nanoseconds, without marking and relocation. `None` if the marks are
     /// incomplete.
     pub(crate) handles_ns: Option<i64>,
     /// Marks of kinds of roots, from which [`MarkingCost`] learns.
-    pub(crate) marks: Vec<Marked>,
+    pub(crate) marks: Vec<MarkSample>,
 }
 
-impl<'a> Stopped<'a> {
-    /// Creates a stop of which only the edges are known.
-    pub(crate) fn of(edges: StopEdges, spans: &'a [(i64, i64)], kind: PauseKind) -> Self {
+impl<'a> StopFacts<'a> {
+    /// Creates the facts about a stop of which only the spans, the edges and the kind are known.
+    pub(crate) fn new(edges: StopEdges, spans: &'a [(i64, i64)], kind: PauseKind) -> Self {
         Self {
             spans,
             edges,
@@ -95,8 +95,8 @@ impl<'a> Stopped<'a> {
     }
 
     /// Divides the stop.
-    pub(crate) fn divide(&self) -> Divided {
-        let mut division = Division::of(self.spans);
+    pub(crate) fn divide(&self) -> DividedStop {
+        let mut division = Division::new(self.spans);
         let edges = self.edges;
         if let (Some(begin), Some(suspended)) = (edges.suspend_begin, edges.suspend_end) {
             division.skip(begin);
@@ -117,7 +117,7 @@ impl<'a> Stopped<'a> {
             }
         }
         division.resume(edges);
-        Divided {
+        DividedStop {
             handles_ns: division.handles_ns,
             marks: std::mem::take(&mut division.marks),
             account: division.rest(),
@@ -126,7 +126,7 @@ impl<'a> Stopped<'a> {
 
     /// Divides a stop without a collection.
     pub(crate) fn without_collection(&self) -> Account {
-        let mut division = Division::of(self.spans);
+        let mut division = Division::new(self.spans);
         division.give_known(Cause::SlowThreads, self.edges.suspend_end);
         division.give_known(Cause::NoCollection, self.edges.restart_begin);
         division.resume(self.edges);
@@ -158,7 +158,7 @@ impl<'a> Stopped<'a> {
     }
 
     /// Divides the time of marking by kind. Returns the time of each kind of root.
-    fn marked(&self, division: &mut Division<'_>, start: i64, marks: &[Mark], marking: &Marking) -> Vec<Roots> {
+    fn marked(&self, division: &mut Division<'_>, start: i64, marks: &[Mark], marking: &MarkTimes) -> Vec<Roots> {
         let first = marks.first().map_or(start, |mark| mark.at);
         let roots = self.phases.mark_roots.zip(self.phases.mark_sized_refs);
         let began = roots
@@ -194,7 +194,7 @@ impl<'a> Stopped<'a> {
             if !mark.cause.is_root() {
                 continue;
             }
-            let marked = Marked {
+            let marked = MarkSample {
                 cause: mark.cause,
                 took,
                 bytes: mark.bytes,
@@ -243,7 +243,8 @@ impl<'a> Stopped<'a> {
                 Some(ns) => {
                     division.spend(&mut left, Cause::Compact, Some(ns));
                 }
-                // .NET 8 does not send it. It is the remaining time if all other phases are known.
+                // .NET 8 does not send the time of this phase, which is the remaining time if all other phases are
+                // known.
                 None if has_marks && phases.plan.and(phases.relocate).and(phases.long_weak).is_some() => {
                     division.account.estimate(Cause::Compact, std::mem::take(&mut left));
                 }
@@ -253,8 +254,8 @@ impl<'a> Stopped<'a> {
             division.spend(&mut left, Cause::Sweep, phases.sweep);
             division.relocate_roots(0, in_mark);
         }
-        // This work follows the phases, and its duration depends on the number of pinned objects. Without marks, the
-        // time includes the marking.
+        // The work on the gaps between pinned objects follows the phases, and its duration depends on their number.
+        // Without marks, the remaining time includes the marking.
         match self.pinned.filter(|_| has_marks && phases.plan.is_some()) {
             Some(pinned) => {
                 let most = i64::from(pinned).saturating_mul(PINNED_GAP_NS);
@@ -271,10 +272,10 @@ struct Division<'a> {
     /// End of the time that has been assigned or skipped.
     until: i64,
     account: Account,
-    /// Time spent scanning handles.
+    /// Minimum time spent scanning handles, in nanoseconds; `None` if the marks are incomplete.
     handles_ns: Option<i64>,
     /// Marks of kinds of roots.
-    marks: Vec<Marked>,
+    marks: Vec<MarkSample>,
 }
 
 /// Time in which the marking scanned one kind of root, in nanoseconds.
@@ -283,14 +284,14 @@ struct Roots {
     cause: Cause,
     /// Time that every process needs for this kind.
     few: i64,
-    /// Time beyond that.
+    /// Time beyond `few`.
     value: i64,
     /// Minimum and maximum of `value`.
     range: Range,
 }
 
 impl<'a> Division<'a> {
-    fn of(spans: &'a [(i64, i64)]) -> Self {
+    fn new(spans: &'a [(i64, i64)]) -> Self {
         Self {
             spans,
             until: i64::MIN,
@@ -338,7 +339,8 @@ impl<'a> Division<'a> {
         }
     }
 
-    /// Assigns at most `ns` of the remaining time to a cause, and returns the assigned amount.
+    /// Assigns at most `ns` of the remaining time to a cause, and returns the assigned amount. If `ns` is `None`, marks
+    /// the time of the cause as unknown.
     fn spend(&mut self, left: &mut i64, cause: Cause, ns: Option<i64>) -> i64 {
         let Some(ns) = ns else {
             self.account.forget(cause);
@@ -355,8 +357,8 @@ impl<'a> Division<'a> {
         self.until = self.until.max(to);
     }
 
-    /// Divides a relocation, which scans each kind of root again: a kind gets its share of the marking, and survivors
-    /// keep the rest. Then sets the range of each kind.
+    /// Divides a relocation, which scans each kind of root again: each kind gets its share of the marking, and the rest
+    /// remains with [`Cause::Relocate`]. Then sets the range of each kind.
     fn relocate_roots(&mut self, relocated: i64, in_mark: &[Roots]) {
         let marked = self.marks.iter().map(|mark| mark.took).fold(0, i64::saturating_add);
         let share = |ns: i64, percent: i64| {
@@ -417,7 +419,7 @@ mod tests {
         }
     }
 
-    fn marking(marks: &[(u32, i64, RootKind, u64)]) -> Marking {
+    fn marking(marks: &[(u32, i64, RootKind, u64)]) -> MarkTimes {
         let mut kept = Marks::default();
         for &(heap_num, at, root_kind, bytes) in marks {
             kept.mark(
@@ -474,18 +476,18 @@ mod tests {
         let early = young(0, [70, 71, 72, 73, 114, 115, 115].map(|ms| ms * MS), 0);
         let last = young(1, [24, 24, 24, 114, 114, 115, 115].map(|ms| ms * MS), 10_000_000);
         let marking = marking(&[early, last].concat());
-        let account = Stopped {
+        let account = StopFacts {
             start: Some(start),
             history: Some(190 * MS),
             is_compacting: true,
             phases: phases(110 * MS, 55 * MS),
             marking: Some(&marking),
             heaps: 2,
-            ..Stopped::of(edges(0, MS, 196 * MS, 200 * MS), &spans, PauseKind::Blocking)
+            ..StopFacts::new(edges(0, MS, 196 * MS, 200 * MS), &spans, PauseKind::Blocking)
         }
         .divide()
         .account;
-        let ms = |cause| account.of(cause).map(|ns| (ns + MS / 2) / MS);
+        let ms = |cause| account.get(cause).map(|ns| (ns + MS / 2) / MS);
         assert_eq!(account.total(), 200 * MS);
         assert_eq!((ms(Cause::SlowThreads), ms(Cause::Prepare)), (Some(1), Some(3)));
         // 20 ms until the stacks were done, of which 0 to 5 ms was marking; half as much again for relocation.
@@ -507,22 +509,22 @@ mod tests {
         let half = &young(1, [2, 3, 4, 5, 6, 7, 8].map(|ms| ms * MS), 0)[..6];
         let half = marking(&[&whole, half].concat());
         for marking in [Some(&half), None] {
-            let account = Stopped {
+            let account = StopFacts {
                 start: Some(MS),
                 history: Some(30 * MS),
                 is_compacting: true,
                 phases: phases(5 * MS, MS),
                 marking,
                 heaps: 2,
-                ..Stopped::of(edges(0, MS, 31 * MS, 32 * MS), &[(0, 32 * MS)], PauseKind::Blocking)
+                ..StopFacts::new(edges(0, MS, 31 * MS, 32 * MS), &[(0, 32 * MS)], PauseKind::Blocking)
             }
             .divide()
             .account;
             assert_eq!(account.total(), 32 * MS);
             for cause in [Cause::Stacks, Cause::OldToYoung, Cause::FewRoots, Cause::Survivors] {
-                assert_eq!(account.of(cause), None, "{cause:?}");
+                assert_eq!(account.get(cause), None, "{cause:?}");
             }
-            assert_eq!(account.of(Cause::Plan), Some(2 * MS));
+            assert_eq!(account.get(Cause::Plan), Some(2 * MS));
         }
     }
 
@@ -535,9 +537,9 @@ mod tests {
     }
 
     proptest! {
-        /// Scenario: edges, marks and phase times arrive in any order and include those of damaged streams; the stop is
-        /// in pieces; the time attributed to another tool, or to a missing CPU, exceeds its length.
-        /// Guarantee: the parts add up to the length of the stop, none is negative, and each lies in its range.
+        /// Scenario: edges, marks and phase times arrive in any order and include values of damaged streams; the stop
+        /// is in pieces; the time attributed to another tool, or to a missing CPU, exceeds its length.
+        /// Guarantee: the parts add up to the length of the stop, none is negative, and each is in its range.
         #[test]
         fn parts_of_arbitrary_stop_add_up(
             edges in prop::array::uniform4(edge()),
@@ -567,7 +569,7 @@ mod tests {
             let marking = kept.take(7);
             let [suspend_begin, suspend_end, restart_begin, restart_end] = edges;
             let [a, b, c, d, e, f, g, h, i] = phases;
-            let stopped = Stopped {
+            let stopped = StopFacts {
                 start: times[0],
                 history: times[1],
                 is_compacting: bits & 1 != 0,
@@ -579,7 +581,7 @@ mod tests {
                 heaps: 1,
                 pinned: (bits & 2 != 0).then_some(1),
                 handles: Some(bits),
-                ..Stopped::of(
+                ..StopFacts::new(
                     StopEdges { suspend_begin, suspend_end, restart_begin, restart_end, thread: 1 },
                     &spans,
                     kind,
@@ -591,7 +593,7 @@ mod tests {
             known.had_no_cpu(from_outside[1]);
             for account in [stopped.divide().account, stopped.without_collection(), known] {
                 prop_assert_eq!(account.total(), total);
-                prop_assert!(Cause::ALL.into_iter().all(|cause| account.of(cause).is_none_or(|ns| ns >= 0)));
+                prop_assert!(Cause::ALL.into_iter().all(|cause| account.get(cause).is_none_or(|ns| ns >= 0)));
                 prop_assert_eq!(account.parts().map(|part| part.ns).sum::<i64>(), total);
                 let is_in_range = |part: AccountPart| 0 <= part.low && part.low <= part.ns && part.ns <= part.high;
                 prop_assert!(account.parts().all(is_in_range));

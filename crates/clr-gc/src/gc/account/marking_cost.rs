@@ -30,7 +30,7 @@ const MAX_BYTE_NS: f64 = 0.5;
 const COLD_BYTE_NS: f64 = 4.0;
 
 /// Minimum upper bound that a line through the marks of a process can give, in nanoseconds per byte. The cheap bytes
-/// may belong to large arrays, while the bytes that each collection marks may belong to small objects.
+/// can belong to large arrays, while the bytes that each collection marks can belong to small objects.
 const MIN_SLOPE_NS: f64 = 0.1;
 
 /// Part of a slope that is certainly marking, and its maximum in nanoseconds per byte.
@@ -43,7 +43,7 @@ const PLAN_TIMES: f64 = 3.0;
 /// Maximum time to scan a handle, in nanoseconds.
 const HANDLE_NS: f64 = 200.0;
 
-/// Maximum time of the roots of one collection, as a multiple of the time of recent ones.
+/// Maximum time of the roots of one collection, as a multiple of the time in recent collections.
 const RECENT_TIMES: f64 = 2.0;
 
 /// Multiple of the usual bytes above which a collection is an outlier.
@@ -77,7 +77,7 @@ impl Range {
 
 /// A mark of a collection, for [`MarkingCost::roots`].
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Marked {
+pub(crate) struct MarkSample {
     pub(super) cause: Cause,
     /// Nanoseconds from the previous mark to this mark.
     pub(super) took: i64,
@@ -102,7 +102,7 @@ pub(crate) struct MarkingCost {
 
 impl MarkingCost {
     /// Returns the time range of the roots of a mark.
-    pub(super) fn roots(&self, mark: Marked, of: Context) -> Range {
+    pub(super) fn roots(&self, mark: MarkSample, of: Context) -> Range {
         let (took, bytes) = (mark.took.max(0) as f64, mark.bytes as f64);
         let kind = self.kind(mark.cause).copied().unwrap_or_default();
         let planned = of.plan.map_or(f64::INFINITY, |ns| ns.max(0) as f64 * PLAN_TIMES);
@@ -132,7 +132,7 @@ impl MarkingCost {
     }
 
     /// Records the marks of a young collection.
-    pub(crate) fn learn(&mut self, marks: &[Marked]) {
+    pub(crate) fn learn(&mut self, marks: &[MarkSample]) {
         for mark in marks {
             let place = mark.cause.ranged_place();
             if let Some(kind) = place.and_then(|place| self.kinds.get_mut(place)) {
@@ -193,7 +193,7 @@ impl Kind {
         let rest = (self.ns_ns - slope * self.bytes_ns).max(0.0) / (self.weight - 2.0);
         let uncertain = 2.0 * (rest / self.bytes_bytes).sqrt();
         if uncertain <= MAX_UNCERTAIN_NS && slope >= 0.0 {
-            // A request in progress adds both frames and survivors, so part of the slope may belong to roots.
+            // A request in progress adds both frames and survivors, so part of the slope can belong to roots.
             let least = (slope - uncertain) * MIN_SLOPE_SHARE;
             (
                 least.clamp(MIN_BYTE_NS, MAX_LEAST_NS),
@@ -212,8 +212,8 @@ mod tests {
     const MS: i64 = 1_000_000;
     const MB: u64 = 1_000_000;
 
-    fn stacks(took: i64, bytes: u64) -> Marked {
-        Marked {
+    fn stacks(took: i64, bytes: u64) -> MarkSample {
+        MarkSample {
             cause: Cause::Stacks,
             took,
             bytes,
@@ -228,8 +228,8 @@ mod tests {
 
     /// Scenario: in the first collection of a process, 100 threads take 2.4 ms, and 1.9 MB of small objects or 3 MB of
     /// arrays of 4 KB are reachable from one of the stacks. Then the same arrays occur with 0.2 ms of planning.
-    /// Guarantee: each range contains the 2.4 ms and its ends differ by at most a factor of three; planning narrows it
-    /// to a third.
+    /// Guarantee: each range contains the 2.4 ms. The ends of a range differ by at most a factor of 3, and with
+    /// planning by at most a factor of 1.4.
     #[test]
     fn ranges_contain_the_roots() {
         let cost = MarkingCost::default();
@@ -290,8 +290,8 @@ mod tests {
 
     /// Scenario: stacks take 0.1 ms. Then one full collection marks five million small objects in 60 ms, and one young
     /// collection marks 16 MB of cold objects in 52 ms; then 300 deep threads start, and the stacks take 8 ms.
-    /// Guarantee: the time of the objects is not attributed to stacks. The time of the threads is, in their first
-    /// collection.
+    /// Guarantee: the time of the objects is not attributed to stacks. The time of the threads is attributed to stacks
+    /// in their first collection.
     #[test]
     fn expensive_marking_is_not_attributed_to_roots() {
         let mut cost = MarkingCost::default();
@@ -305,11 +305,12 @@ mod tests {
         assert!(threads.low >= 6 * MS, "{threads:?}");
     }
 
-    /// Scenario: a heap of lists hangs on one static field: 30 ms for 100 MB, and 300 handles.
+    /// Scenario: a heap of lists is reachable from one static field; marking takes 30 ms for 100 MB, and the process
+    /// has 300 handles.
     /// Guarantee: handles take at most 60 µs.
     #[test]
     fn few_handles_take_little_time() {
-        let mark = Marked {
+        let mark = MarkSample {
             cause: Cause::Handles,
             took: 30 * MS,
             bytes: 100 * MB,

@@ -51,10 +51,10 @@ const CAUSES: [Cause; PLACES] = [
 
 /// Times and bytes of each kind of root, from the heap that was last to finish its roots.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Marking {
-    /// Number of heaps that sent all marks that every collection has, plus the additional kinds of this heap.
+pub(crate) struct MarkTimes {
+    /// Number of heaps that sent all marks that every collection has, and the same optional kinds as this heap.
     whole_heaps: u32,
-    /// Whether some heap sent a mark out of order.
+    /// Whether a heap sent a mark out of order, or the number of a heap exceeds the limit.
     is_broken: bool,
     at: [Option<i64>; PLACES],
     bytes: [u64; PLACES],
@@ -73,7 +73,7 @@ pub(super) struct Mark {
     pub(super) clears_weak: bool,
 }
 
-impl Marking {
+impl MarkTimes {
     /// Returns the marks in order, if every heap has sent all marks of a collection of this generation and kind.
     pub(super) fn whole(&self, heaps: u32, is_full: bool, is_foreground: bool) -> Option<Vec<Mark>> {
         let is_there = |place: MarkStep| self.at.get(place as usize).is_some_and(Option::is_some);
@@ -93,7 +93,7 @@ impl Marking {
         is_whole.then(|| sent.collect())
     }
 
-    /// Returns the time at which the roots were finished. Weak references follow.
+    /// Returns the time at which the roots were finished, or `None` if the mark is missing. Weak references follow.
     pub(super) fn roots_done(&self) -> Option<i64> {
         self.at.get(MarkStep::Dependent as usize).copied().flatten()
     }
@@ -132,7 +132,7 @@ impl Heap {
             RootKind::STEAL => MarkStep::Steal,
             RootKind::DEPENDENT_HANDLE => dependent,
             RootKind::NEW_FINALIZER => MarkStep::Finalizable,
-            // The time belongs to the kind that follows.
+            // The time of an unknown kind belongs to the kind that follows.
             _ => return,
         };
         let newest = self.last.and_then(|last| self.at.get(last as usize).copied().flatten());
@@ -164,13 +164,14 @@ impl Heap {
         always.into_iter().all(is_there)
     }
 
-    /// Returns which of the optional kinds the heap has.
+    /// Returns whether the heap has each of the optional kinds `Older` and `Background`.
     fn has_older_and_background(&self) -> [bool; 2] {
         let is_there = |place: MarkStep| self.at.get(place as usize).is_some_and(Option::is_some);
         [is_there(MarkStep::Older), is_there(MarkStep::Background)]
     }
 
-    /// Returns the time at which the heap finished its own roots, before heaps wait for each other.
+    /// Returns the time at which the heap finished its own roots, before heaps wait for each other, or `None` if the
+    /// heap sent no mark.
     fn own_roots_done(&self) -> Option<i64> {
         let own = self.at.get(..MarkStep::Steal as usize)?;
         own.iter().copied().max().flatten()
@@ -213,8 +214,8 @@ impl Marks {
     }
 
     /// Returns the marks of this collection, from the heap that was last to finish its roots. Later marks do not belong
-    /// to the collection.
-    pub(crate) fn take(&mut self, collection: u32) -> Option<Marking> {
+    /// to the collection. Returns `None` if no heap has sent all marks of this collection.
+    pub(crate) fn take(&mut self, collection: u32) -> Option<MarkTimes> {
         if self.collection != Some(collection) {
             return None;
         }
@@ -222,7 +223,7 @@ impl Marks {
         let whole = || self.heaps.iter().filter(|heap| heap.is_whole());
         let last = whole().max_by_key(|heap| heap.own_roots_done())?;
         let same = whole().filter(|heap| heap.has_older_and_background() == last.has_older_and_background());
-        Some(Marking {
+        Some(MarkTimes {
             whole_heaps: u32::try_from(same.count()).unwrap_or(u32::MAX),
             is_broken: self.is_beyond || self.heaps.iter().any(|heap| heap.is_broken),
             at: last.at,

@@ -7,7 +7,7 @@ use crate::gc::account::cause::Cause;
 pub enum PartKind {
     /// The time between two events, or a phase time reported by the collector.
     Measured,
-    /// Partly divided by a proportion, or the remainder of a phase.
+    /// A length that is at least partly the result of a proportional division, or the remainder of a phase.
     Estimated,
 }
 
@@ -36,12 +36,12 @@ pub struct AccountPart {
     pub kind: PartKind,
 }
 
-/// Division of the time of one or several stops. The parts add up to the stopped time exactly, none is negative, and
-/// none overlaps another part.
+/// Division of the time of one or several stops. The parts add up to the stopped time exactly. No part is negative, and
+/// no part overlaps another part.
 ///
-/// A kind of root and the objects reachable from it are marked in the same interval. If a process does not allow the
-/// two to be separated, the part of the root has a range. Time that the root gains or loses within its range is lost or
-/// gained by survivors and relocation.
+/// A kind of root and the objects reachable from it are marked in the same interval. If the events of a process do not
+/// separate the root from the objects, the part of the root has a range. The more time the root takes within its range,
+/// the less time survivors and relocation take.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Account {
     ns: [i64; Cause::COUNT],
@@ -49,9 +49,9 @@ pub struct Account {
     known: u32,
     /// One bit per cause whose part was estimated.
     estimated: u32,
-    /// Nanoseconds by which each part may be too large, in the order of [`Cause::ALL`].
+    /// Nanoseconds by which the part of each kind of root can be too large, in the order of [`Cause::ALL`].
     less: [i64; Cause::RANGED],
-    /// Nanoseconds by which each part may be too small, in the order of [`Cause::ALL`].
+    /// Nanoseconds by which the part of each kind of root can be too small, in the order of [`Cause::ALL`].
     more: [i64; Cause::RANGED],
 }
 
@@ -72,7 +72,7 @@ impl Account {
         account
     }
 
-    /// Creates an account without time. Causes that events can show are known to have taken none.
+    /// Creates an account without time. Causes that events can show are known to have taken no time.
     pub(super) fn nothing() -> Self {
         Self {
             known: ALL_BITS & !bit(Cause::NoCpu) & !bit(Cause::ToolSession),
@@ -87,9 +87,10 @@ impl Account {
         }
     }
 
-    /// Creates an account from parts, with the rest of the total as unexplained; `None` if the parts exceed the total
-    /// or one is negative. For tests and for generated collections.
-    pub fn of_parts(parts: impl IntoIterator<Item = (Cause, i64)>, total: i64) -> Option<Self> {
+    /// Creates an account from pairs of a cause and its nanoseconds. The rest of `total`, in nanoseconds, is
+    /// unexplained. Returns `None` if the parts exceed the total, or if a part is negative. For tests and for generated
+    /// collections.
+    pub fn from_parts(parts: impl IntoIterator<Item = (Cause, i64)>, total: i64) -> Option<Self> {
         let mut account = Self::nothing();
         for (cause, ns) in parts {
             account.put(cause, ns);
@@ -102,20 +103,20 @@ impl Account {
         Some(account)
     }
 
-    /// Returns the time of a cause, in nanoseconds; 0 if it took none, `None` if unknown.
-    pub fn of(&self, cause: Cause) -> Option<i64> {
+    /// Returns the time of a cause, in nanoseconds: 0 if the cause took no time, and `None` if the time is unknown.
+    pub fn get(&self, cause: Cause) -> Option<i64> {
         let ns = self.ns.get(cause as usize).copied()?;
         (self.known & bit(cause) != 0).then_some(ns)
     }
 
-    /// Returns the minimum time of a cause, in nanoseconds, or `None` if the events do not contain it.
+    /// Returns the minimum time of a cause, in nanoseconds, or `None` if the time is unknown.
     pub fn low(&self, cause: Cause) -> Option<i64> {
-        Some(self.range(cause, self.of(cause)?).0)
+        Some(self.range(cause, self.get(cause)?).0)
     }
 
-    /// Returns the maximum time of a cause, in nanoseconds, or `None` if the events do not contain it.
+    /// Returns the maximum time of a cause, in nanoseconds, or `None` if the time is unknown.
     pub fn high(&self, cause: Cause) -> Option<i64> {
-        Some(self.range(cause, self.of(cause)?).1)
+        Some(self.range(cause, self.get(cause)?).1)
     }
 
     fn range(&self, cause: Cause, ns: i64) -> (i64, i64) {
@@ -129,8 +130,8 @@ impl Account {
         (ns.saturating_sub(less).max(0), ns.saturating_add(more))
     }
 
-    /// Returns the share of `ns` in the sum of the ranges. Survivors and relocation lose or gain time in proportion to
-    /// their lengths.
+    /// Returns the share of a part of `ns` nanoseconds in the sum of the ranges. Survivors and relocation lose or gain
+    /// time in proportion to their lengths.
     fn part_of(&self, ranges: &[i64], ns: i64) -> i64 {
         let sum = ranges.iter().fold(0, |sum: i64, ns| sum.saturating_add(*ns));
         let at = |cause: Cause| self.ns.get(cause as usize).copied().unwrap_or(0);
@@ -138,7 +139,7 @@ impl Account {
         i64::try_from(i128::from(sum) * i128::from(ns) / i128::from(both)).unwrap_or(i64::MAX)
     }
 
-    /// Sets by how much the part of a root may be too large or too small.
+    /// Adds the nanoseconds by which the part of a kind of root can be too large or too small.
     pub(super) fn doubt(&mut self, cause: Cause, less: i64, more: i64) {
         let Some(place) = cause.ranged_place() else { return };
         for (sums, ns) in [(&mut self.less, less), (&mut self.more, more)] {
@@ -151,7 +152,7 @@ impl Account {
         }
     }
 
-    /// Bounds the possible gain of roots by the sum of survivors and relocation, which lose it.
+    /// Bounds the time that each kind of root can gain by the sum of survivors and relocation, which lose this time.
     pub(super) fn bound_ranges(&mut self) {
         let at = |cause: Cause| self.ns.get(cause as usize).copied().unwrap_or(0);
         let most = at(Cause::Survivors).saturating_add(at(Cause::Relocate));
@@ -169,7 +170,8 @@ impl Account {
         }
     }
 
-    /// Iterates over the parts with time, in the order of [`Cause::ALL`]. They add up to [`total`](Self::total).
+    /// Iterates over the parts that are longer than 0, in the order of [`Cause::ALL`]. They add up to
+    /// [`total`](Self::total).
     pub fn parts(&self) -> impl Iterator<Item = AccountPart> {
         let all = Cause::ALL.into_iter().zip(self.ns).filter(|(_, ns)| *ns > 0);
         all.map(|(cause, ns)| {
@@ -184,7 +186,7 @@ impl Account {
         })
     }
 
-    /// Returns the parts with time, the largest first and the unexplained part last.
+    /// Returns the parts that are longer than 0, the largest first and the unexplained part last.
     pub fn largest_first(&self) -> Vec<AccountPart> {
         let mut parts: Vec<AccountPart> = self.parts().collect();
         parts.sort_by_key(|part| (part.cause == Cause::Unexplained, -part.ns));
@@ -196,8 +198,8 @@ impl Account {
         self.ns.iter().fold(0, |sum, ns| sum.saturating_add(*ns))
     }
 
-    /// Adds the parts of another stop. A part is known if it is known in one of the two; the unknown part of the other
-    /// one is unexplained there. Sums saturate.
+    /// Adds the parts of another stop. A cause is known in the sum if it is known in either account. In an account in
+    /// which the cause is unknown, its time is unexplained. Sums saturate.
     pub fn add(&mut self, other: &Self) {
         for (sum, ns) in self.ns.iter_mut().zip(other.ns) {
             *sum = sum.saturating_add(ns);
@@ -223,8 +225,8 @@ impl Account {
         }
     }
 
-    /// Records that the collecting threads had no CPU for `ns` nanoseconds, at most the whole time. The time is taken
-    /// from all other parts in proportion, because its position in the stop is unknown.
+    /// Records that the collecting threads had no CPU for `ns` nanoseconds. `ns` is limited to the whole stopped time.
+    /// The time is taken from all other parts in proportion, because its position in the stop is unknown.
     pub fn had_no_cpu(&mut self, ns: i64) {
         let total = self.total();
         let ns = ns.clamp(0, total);
@@ -247,7 +249,8 @@ impl Account {
     }
 
     /// Records that the session of another tool lengthened the scan of GC handles by `ns` nanoseconds, which may be 0.
-    /// The part that was counted as survivors is removed first, because handles could not have taken it by themselves.
+    /// The time is taken from survivors first and then from handles, because survivors contain the time that is too
+    /// long for a scan of handles.
     pub fn was_lengthened_by_tool(&mut self, ns: i64) {
         let of_survivors = self.lose(Cause::Survivors, ns);
         let of_handles = self.lose(Cause::Handles, ns.saturating_sub(of_survivors));
@@ -271,12 +274,12 @@ impl Account {
         taken
     }
 
-    /// Returns an account of the same time in which one cause owns everything except the waiting for threads and the
-    /// time that no event shows.
+    /// Returns an account of the same time in which one cause owns everything except for the stopping and resuming of
+    /// threads and the time that no event shows.
     pub(crate) fn all_of(&self, cause: Cause) -> Self {
         let mut of_one = Self::nothing();
         for kept in [Cause::SlowThreads, Cause::Resume, Cause::NoCpu, Cause::ToolSession] {
-            match self.of(kept) {
+            match self.get(kept) {
                 Some(ns) => of_one.put(kept, ns),
                 None => of_one.forget(kept),
             }
@@ -345,8 +348,8 @@ mod tests {
     /// and takes nothing; before the call the time is unknown.
     #[test]
     fn time_without_cpu_is_taken_from_all_parts() {
-        let stop = Account::of_parts([(Cause::Plan, 500), (Cause::Stacks, 199), (Cause::Resume, 1)], 1000).unwrap();
-        assert_eq!(stop.of(Cause::NoCpu), None);
+        let stop = Account::from_parts([(Cause::Plan, 500), (Cause::Stacks, 199), (Cause::Resume, 1)], 1000).unwrap();
+        assert_eq!(stop.get(Cause::NoCpu), None);
         let with = |ns| {
             let mut account = stop;
             account.had_no_cpu(ns);
@@ -354,7 +357,7 @@ mod tests {
             account
         };
         let some = with(300);
-        let of = |cause| some.of(cause).unwrap();
+        let of = |cause| some.get(cause).unwrap();
         assert_eq!((of(Cause::NoCpu), of(Cause::Plan)), (300, 350));
         assert_eq!((of(Cause::Stacks), of(Cause::Unexplained)), (139, 210));
         let estimated = [Cause::NoCpu, Cause::Plan, Cause::Unexplained].map(|cause| some.kind(cause));
@@ -367,16 +370,16 @@ mod tests {
             );
         }
         let none = with(0);
-        assert_eq!((none.of(Cause::NoCpu), none.of(Cause::Plan)), (Some(0), Some(500)));
+        assert_eq!((none.get(Cause::NoCpu), none.get(Cause::Plan)), (Some(0), Some(500)));
         assert_eq!(none.kind(Cause::Plan), PartKind::Measured);
     }
 
     /// Scenario: a stop has 300 ns in handles and 200 ns in survivors; a session of another tool lengthened it by 250
-    /// ns, by nothing, and by more than there is.
+    /// ns, by no time, and by more than its length.
     /// Guarantee: survivors lose time first, then handles, and no other part does; zero is known.
     #[test]
     fn time_added_by_tool_is_taken_from_handles() {
-        let stop = Account::of_parts(
+        let stop = Account::from_parts(
             [(Cause::Handles, 300), (Cause::Survivors, 200), (Cause::Plan, 500)],
             1000,
         )
@@ -384,10 +387,10 @@ mod tests {
         let with = |ns| {
             let mut account = stop;
             account.was_lengthened_by_tool(ns);
-            assert_eq!((account.total(), account.of(Cause::Plan)), (1000, Some(500)));
-            [Cause::ToolSession, Cause::Survivors, Cause::Handles].map(|cause| account.of(cause).unwrap())
+            assert_eq!((account.total(), account.get(Cause::Plan)), (1000, Some(500)));
+            [Cause::ToolSession, Cause::Survivors, Cause::Handles].map(|cause| account.get(cause).unwrap())
         };
-        assert_eq!(stop.of(Cause::ToolSession), None);
+        assert_eq!(stop.get(Cause::ToolSession), None);
         assert_eq!(with(250), [250, 0, 250]);
         assert_eq!(with(0), [0, 200, 300]);
         assert_eq!(with(9999), [500, 0, 0]);
@@ -395,7 +398,7 @@ mod tests {
         let mut dump = stop;
         dump.had_no_cpu(100);
         let dump = dump.all_of(Cause::HeapDump);
-        let of = [Cause::HeapDump, Cause::NoCpu, Cause::ToolSession].map(|cause| dump.of(cause));
+        let of = [Cause::HeapDump, Cause::NoCpu, Cause::ToolSession].map(|cause| dump.get(cause));
         assert_eq!(of, [Some(900), Some(100), None]);
     }
 }

@@ -32,7 +32,7 @@ impl Missing {
     ];
 
     /// Returns the part with this name.
-    pub fn of(name: &str) -> Option<Self> {
+    pub fn from_name(name: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|part| part.name() == name)
     }
 

@@ -9,13 +9,14 @@ pub struct Pause {
     /// Start of this collection's part, in ns since the sync point: SuspendEEBegin of the stop for its first
     /// collection, GCStart for later collections.
     pub start: Option<i64>,
-    /// Time from SuspendEEBegin to SuspendEEEnd for the first collection of the stop; 0 for an inner collection.
+    /// Time from SuspendEEBegin to SuspendEEEnd for the first collection of the stop, in nanoseconds; 0 for an inner
+    /// collection.
     pub suspend_ns: Option<i64>,
-    /// Length of this collection's part of the stop. The parts of a stop add up to the whole stop.
+    /// Length of this collection's part of the stop, in nanoseconds. The parts of a stop add up to the whole stop.
     pub pause_ns: Option<i64>,
     /// Intervals of the stop that belong to this collection, in ns since the sync point; empty if its part is unknown.
     pub spans: Vec<(i64, i64)>,
-    /// Length of the whole stop, from SuspendEEBegin to RestartEEEnd.
+    /// Length of the whole stop, from SuspendEEBegin to RestartEEEnd, in nanoseconds.
     pub stopped_ns: Option<i64>,
     /// Numbers of the other collections of the stop.
     pub shared_with: Vec<u32>,
@@ -26,8 +27,8 @@ pub struct Pause {
     /// Division of this collection's part by cause. The parts add up to [`pause_ns`](Self::pause_ns). `None` if the
     /// division is unknown.
     pub account: Option<Account>,
-    /// Time spent scanning GC handles, regardless of its cause in [`account`](Self::account). Excludes the time to mark
-    /// the handles' bytes, and relocation. `None` if unknown.
+    /// Time spent scanning GC handles, in nanoseconds, regardless of its cause in [`account`](Self::account). Excludes
+    /// the time to mark the handles' bytes, and relocation. `None` if unknown.
     pub handles_ns: Option<i64>,
 }
 
@@ -55,9 +56,9 @@ impl Pause {
         }
     }
 
-    /// Returns this collection's part of the stop as `GC.GetTotalPauseDuration` counts it, which ends at
-    /// RestartEEBegin. The threads resume slightly later, at RestartEEEnd, and [`pause_ns`](Self::pause_ns) includes
-    /// that time. `None` if either edge was not observed.
+    /// Returns this collection's part of the stop as `GC.GetTotalPauseDuration` counts it, in nanoseconds. This part
+    /// ends at RestartEEBegin. The threads resume slightly later, at RestartEEEnd, and [`pause_ns`](Self::pause_ns)
+    /// includes that time. `None` if either edge was not observed.
     pub fn runtime_pause_ns(&self) -> Option<i64> {
         let (part, restarting) = (self.pause_ns?, self.edges.restart_begin?);
         let after = self

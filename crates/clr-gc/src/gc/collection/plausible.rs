@@ -4,7 +4,7 @@
 //! collections under server GC (.NET 9 and 10, CoreCLR and NativeAOT; 3 of 430 recordings). Each figure has a bound
 //! that the same collection proves. A figure beyond its bound is unknown, and the collection lists it in
 //! [`Collection::implausible`]. The bounds are in one table, [`FIGURES`], which docs/telemetry.md shows. Phases have a
-//! separate bound, the length of the collection, in [`Phases`](crate::gc::Phases). .NET 8 exceeds it in every
+//! separate bound, the length of the collection, in [`Phases`](crate::gc::Phases). .NET 8 exceeds this bound in every
 //! compacting collection, so phases are not counted here.
 
 use std::fmt;
@@ -112,7 +112,7 @@ impl Implausible {
         self.0.into()
     }
 
-    pub(crate) fn of_bits(bits: u32) -> Self {
+    pub(crate) fn from_bits(bits: u32) -> Self {
         Self(bits as u16)
     }
 
@@ -127,7 +127,8 @@ impl fmt::Debug for Implausible {
     }
 }
 
-/// Removes every impossible figure from a collection and lists it there.
+/// Lists each figure beyond its bound in [`Collection::implausible`]. An optional figure becomes `None`; the accessors
+/// of the collection hide the other listed figures.
 pub(crate) fn judge(collection: &mut Collection) {
     let mut beyond = Implausible::default();
     let mut forget = |value: &mut Option<u64>, bound: u64, figure: Figure| {
@@ -235,12 +236,12 @@ mod tests {
     use crate::event::HeapStats;
     use crate::gc::account::MarkingCost;
     use crate::gc::compact::{CompactCollection, NO_HEAP_STATS};
-    use crate::gc::forming::Forming;
+    use crate::gc::forming::FormingCollection;
     use crate::gc::loss::LossIntervals;
 
     /// Creates a collection of which only these statistics were observed.
     fn with(stats: HeapStats) -> Collection {
-        let mut forming = Forming::new(1, 0);
+        let mut forming = FormingCollection::new(1, 0);
         forming.heap_stats = Some(stats);
         forming.into_collection(&[], &LossIntervals::default(), &mut MarkingCost::default())
     }
@@ -284,8 +285,8 @@ mod tests {
 
     proptest! {
         /// Scenario: one bit of one figure is flipped.
-        /// Guarantee: every remaining figure is within its bound: finalizers keep no more than the heap holds, no
-        /// generation exceeds the address space, and every unknown figure is listed.
+        /// Guarantee: every known figure is within its bound: finalizers keep no more than the heap holds, and no
+        /// generation exceeds the address space. Unknown sizes after the collection are listed.
         #[test]
         fn flipped_bit_stays_in_bounds_or_is_unknown(place in 0usize..11, bit in 0u32..64) {
             let mut changed = stats();

@@ -95,7 +95,7 @@ pub(super) trait Fields: Pass {
         self.as_number(
             implausible,
             |figures| figures.bits().into(),
-            |bits| Implausible::of_bits(low_32(bits)),
+            |bits| Implausible::from_bits(low_32(bits)),
         );
         self.flag(lossy);
         self.optional(observed_by_others, u128::from, |number| number != 0);
@@ -206,7 +206,7 @@ pub(super) trait Fields: Pass {
         } = account.raw();
         self.small(known);
         self.small(estimated);
-        // Most parts are 0, so one bit per part states whether it is not.
+        // Most parts are 0, so one bit per part states whether the part is not 0.
         let mut there = parts
             .iter()
             .enumerate()
@@ -221,7 +221,7 @@ pub(super) trait Fields: Pass {
                 );
             }
         }
-        // Most collections have no ranges.
+        // Most collections have no ranges, so one bit per part states whether the part has a range.
         let mut ranged = less
             .iter()
             .zip(more.iter())

@@ -70,7 +70,7 @@ pub(super) trait Pass {
     fn list<T: Clone>(&mut self, list: &mut Vec<T>, blank: &T, mut each: impl FnMut(&mut Self, &mut T)) {
         let mut length = list.len() as u64;
         self.unsigned(&mut length);
-        // When reading, the length is that of a list which this process has written.
+        // When reading, the length can be trusted, because this process has written the list.
         list.resize(usize::try_from(length).unwrap_or(0), blank.clone());
         for element in list {
             each(self, element);
@@ -81,7 +81,7 @@ pub(super) trait Pass {
         self.as_number(byte, u128::from, |number| number as u8);
     }
 
-    /// Writes or reads whether a value is present, and the value if so.
+    /// Writes or reads whether a value is present, and the value if it is present.
     fn present<T: Copy>(&mut self, value: &mut Option<T>, blank: T, each: impl FnOnce(&mut Self, &mut T)) {
         let mut is_there = value.is_some();
         self.flag(&mut is_there);

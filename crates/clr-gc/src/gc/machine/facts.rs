@@ -1,19 +1,19 @@
-//! Assignment of facts to the collections that they belong to.
+//! Assigns the facts in events to collections.
 
 use crate::event::{DynamicData, GcReason, GcStart, GcType, GlobalHeapHistory, HeapStats, PerHeapHistory};
-use crate::gc::allocated::{AllocatedUnknown, Inside};
-use crate::gc::forming::Forming;
+use crate::gc::allocated::{AllocatedUnknown, EnclosingCollection};
+use crate::gc::forming::FormingCollection;
 use crate::gc::history::GlobalHistory;
-use crate::gc::machine::{MAX_FORMING, MAX_RUNS, Machine, Settled};
+use crate::gc::machine::{FinishedItem, MAX_FORMING, MAX_RUNS, Machine};
 use crate::gc::stop::{Stop, StopCollection, StopId};
 
 impl Machine {
-    pub(super) fn forming_mut(&mut self, number: u32) -> Option<&mut Forming> {
+    pub(super) fn forming_mut(&mut self, number: u32) -> Option<&mut FormingCollection> {
         let mut forming = self.forming.iter_mut().map(|forming| &mut **forming).rev();
         forming.find(|forming| forming.number == number)
     }
 
-    /// Returns the background collection that has started and not ended.
+    /// Returns the number of the background collection that has started but not ended.
     pub(super) fn background_under_way(&self) -> Option<u32> {
         let mut forming = self.forming.iter().rev();
         let under_way = forming.find(|forming| forming.announced_background() && forming.end.is_none());
@@ -22,7 +22,7 @@ impl Machine {
 
     pub(super) fn start(&mut self, at: i64, thread: u64, event: &GcStart) -> Option<u32> {
         let number = event.count;
-        let trail = self.trails.of(thread);
+        let trail = self.trails.get_or_insert(thread);
         (trail.ended, trail.history) = (None, None);
         self.unnumbered = None;
         if self.is_known_start(number) {
@@ -35,13 +35,14 @@ impl Machine {
             .and_then(|place| self.open.get(place))
             .is_some_and(|stop| !stop.runs.is_empty());
         if background || !(foreground || inside) {
-            // Only foreground collections start while a background collection runs, so the end of the latter was lost.
+            // Only a foreground collection can start while a background collection runs, and this collection is not a
+            // foreground collection. The end of an unfinished background collection was therefore lost.
             self.background_replaced(number);
         }
         let under_way = self.background_under_way().filter(|&other| other != number);
         let mut forming = match self.forming.iter().position(|forming| forming.number == number) {
             Some(place) => self.forming.remove(place),
-            None => Box::new(Forming::new(number, at)),
+            None => Box::new(FormingCollection::new(number, at)),
         };
         forming.clr_instance = event.clr_instance.or(self.clr_instance);
         forming.start = Some((at, thread, *event));
@@ -51,7 +52,7 @@ impl Machine {
         forming.touch(at);
         let previous = number.wrapping_sub(1);
         if self.last_number != Some(previous) && self.last_ended != Some(previous) {
-            // A collection in between was not observed, or the runtime incremented the count without events.
+            // A collection in between was not observed, or the runtime incremented the count without sending events.
             self.allocated.forget(AllocatedUnknown::MissingHistory);
             if let (Some(last), false) = (self.last_start, self.count_may_skip) {
                 self.lost(Some(last), at);
@@ -59,9 +60,9 @@ impl Machine {
         }
         self.last_start = Some(at);
         let inside = match (foreground, inside) {
-            (true, _) if under_way.is_none() => Inside::Unseen,
-            (false, false) => Inside::Nothing,
-            _ => Inside::Background,
+            (true, _) if under_way.is_none() => EnclosingCollection::Unseen,
+            (false, false) => EnclosingCollection::Nothing,
+            _ => EnclosingCollection::Background,
         };
         self.allocated.started(at, number, background, inside);
         if let Some(id) = place.and_then(|place| self.start_in_stop(place, at, event, background)) {
@@ -77,8 +78,9 @@ impl Machine {
         Some(number)
     }
 
-    /// Adds a collection that receives facts. Beyond the limit, the oldest collection is settled as is.
-    fn form(&mut self, forming: Box<Forming>) {
+    /// Adds a collection that can still receive facts. If there are more than `MAX_FORMING` such collections, settles
+    /// the oldest one as is.
+    fn form(&mut self, forming: Box<FormingCollection>) {
         self.forming.push(forming);
         if self.forming.len() > MAX_FORMING {
             let oldest = self.forming.remove(0);
@@ -93,8 +95,8 @@ impl Machine {
                 .iter()
                 .any(|forming| forming.number == number && forming.start.is_some())
             || self.newly_settled().any(|settled| match settled {
-                Settled::Collection(forming) => forming.number == number && forming.start.is_some(),
-                Settled::Suspension(_) => false,
+                FinishedItem::Collection(forming) => forming.number == number && forming.start.is_some(),
+                FinishedItem::Suspension(_) => false,
             })
     }
 
@@ -102,7 +104,8 @@ impl Machine {
         let unseen = self.start_unseen_before(event, self.open.get(place)?);
         let stop = self.open.get_mut(place)?;
         if let Some(owner) = stop.final_of.take() {
-            // The stop was attributed to a background collection as its final stop.
+            // The stop was attributed to a background collection as its final stop. This GCStart in the stop disproves
+            // the attribution.
             let id = stop.id;
             if let Some(forming) = self.forming.iter_mut().find(|forming| forming.number == owner) {
                 forming.stops.retain(|&other| other != id);
@@ -122,13 +125,15 @@ impl Machine {
         Some(stop.id)
     }
 
-    /// Returns the stop that a GCStart belongs to: the newest open stop that is fully suspended.
+    /// Returns the index of the open stop that a GCStart on `thread` belongs to: the newest fully suspended stop or, as
+    /// a fallback, the thread's own stop, whose SuspendEEEnd was not observed. Returns `None` if there is no such stop.
     pub(super) fn stop_of_start(&self, thread: u64) -> Option<usize> {
         let candidates = || self.open.iter().enumerate().filter(|(_, stop)| stop.is_gc());
         let suspended = candidates()
             .filter(|(_, stop)| stop.is_suspended())
             .max_by_key(|(_, stop)| stop.suspended);
-        // Without an observed SuspendEEEnd, the stop has no length anyway, but it still belongs to the collection.
+        // If SuspendEEEnd was not observed, the length of the stop is unknown, but the stop still belongs to the
+        // collection.
         let own = || candidates().find(|(_, stop)| stop.thread == thread && !stop.was_suspended());
         suspended.or_else(own).map(|(place, _)| place)
     }
@@ -141,7 +146,7 @@ impl Machine {
     pub(super) fn start_unseen_before(&self, event: &GcStart, stop: &Stop) -> bool {
         let previous = event.count.wrapping_sub(1);
         if let Some(last) = stop.runs.last() {
-            // No recording has a third collection in a stop.
+            // No recording contains a stop with three collections.
             let inside = last.background && last.end.is_none();
             let second = stop.runs.len() == 1 && (inside || event.reason == GcReason::PM_FULL_GC);
             return last.number != previous || !second;
@@ -153,8 +158,8 @@ impl Machine {
         !seen && count != previous && !session_began && !foreground && !self.count_may_skip
     }
 
-    /// Settles unfinished background collections other than `number`: only one can be in progress, so their ends were
-    /// lost.
+    /// Settles all unfinished background collections except `number`. Only one background collection can be in
+    /// progress, so the ends of the others were lost.
     pub(super) fn background_replaced(&mut self, number: u32) {
         self.orphans_are_suspensions();
         while let Some(place) = self
@@ -164,7 +169,7 @@ impl Machine {
         {
             let unfinished = self.forming.remove(place);
             for id in &unfinished.stops {
-                // Events between its stops are missing, and one stop may have absorbed the next.
+                // Events between the stops of the collection are missing, so one stop can include the next stop.
                 if let Some(closed) = self.closed.get_mut(id) {
                     closed.stop.broken = true;
                 }
@@ -174,23 +179,23 @@ impl Machine {
     }
 
     pub(super) fn end(&mut self, at: i64, thread: u64, number: u32, generation: u32) -> Option<u32> {
-        let trail = self.trails.of(thread);
+        let trail = self.trails.get_or_insert(thread);
         trail.ended = Some(number);
         trail.history = trail.history.filter(|&history| history == number);
         self.last_ended = Some(number);
         if self.forming_mut(number).is_none() {
-            let known = |settled: &Settled| matches!(settled, Settled::Collection(forming) if forming.number == number);
+            let known = |settled: &FinishedItem| matches!(settled, FinishedItem::Collection(forming) if forming.number == number);
             if self.newly_settled().any(known) {
                 return Some(number);
             }
             self.allocated.forget(AllocatedUnknown::MissingHistory);
-            let mut unseen = Box::new(Forming::new(number, at));
+            let mut unseen = Box::new(FormingCollection::new(number, at));
             unseen.clr_instance = self.clr_instance;
             if self.last_number.is_none_or(|last| number > last) {
                 let unnumbered = self.unnumbered.take();
                 if let Some(stop) = self.suspended_stop() {
-                    // The collection started unobserved in this stop. If it is the only collection, because the session
-                    // started during it, the whole stop belongs to it.
+                    // The collection started in this stop, but its GCStart was not observed. If the stop has no other
+                    // collection, the session started during the collection, and the whole stop belongs to it.
                     let alone = stop.runs.is_empty();
                     stop.broken |= !alone;
                     if let Some(begin) = stop.first_seen().filter(|_| stop.runs.len() < MAX_RUNS) {
@@ -243,7 +248,7 @@ impl Machine {
     }
 
     pub(super) fn heap_stats(&mut self, at: i64, thread: u64, event: &HeapStats) -> Option<u32> {
-        let number = self.trails.of(thread).ended.take()?;
+        let number = self.trails.get_or_insert(thread).ended.take()?;
         let forming = self.forming_mut(number)?;
         if forming.heap_stats.is_none() {
             forming.heap_stats = Some(*event);
@@ -253,27 +258,27 @@ impl Machine {
         Some(number)
     }
 
-    /// A history with the concurrent bit belongs to the background collection in progress or to the last one (under
-    /// server GC it arrives after GCEnd). A history without the bit belongs to the collection that runs while the
-    /// threads are suspended.
+    /// Assigns a global history to its collection. A history with the concurrent bit belongs to the background
+    /// collection in progress or, because the history arrives after GCEnd under server GC, to the last background
+    /// collection. A history without the bit belongs to the collection that runs while the threads are suspended.
     pub(super) fn global(&mut self, at: i64, thread: u64, event: &GlobalHeapHistory<'_>) -> Option<u32> {
         let number = if event.global_mechanisms.is_concurrent() {
-            self.background_of_history(&GlobalHistory::of(event))
+            self.background_of_history(&GlobalHistory::from_event(event))
         } else {
             self.running()
         };
         let condemned = Some(event.condemned_generation);
         let number = number.filter(|&number| {
-            // A history with another generation belongs to a collection whose start was never observed.
+            // A history of a different generation belongs to a collection whose GCStart was never observed.
             let start = self.forming_mut(number).and_then(|forming| forming.start);
             start.is_none_or(|(_, _, start)| start.depth.is_none() || start.depth == condemned)
         });
-        let trail = self.trails.of(thread);
+        let trail = self.trails.get_or_insert(thread);
         trail.ended = None;
         trail.history = number;
         if number.is_none() && self.suspended_stop().is_some_and(|stop| stop.runs.is_empty()) {
-            let mut unnumbered = Box::new(Forming::new(0, at));
-            unnumbered.global = Some(GlobalHistory::of(event));
+            let mut unnumbered = Box::new(FormingCollection::new(0, at));
+            unnumbered.global = Some(GlobalHistory::from_event(event));
             self.unnumbered = Some((thread, unnumbered));
         }
         let number = number?;
@@ -281,7 +286,7 @@ impl Machine {
         let forming = self.forming_mut(number)?;
         forming.touch(at);
         if forming.global.is_none() {
-            forming.global = Some(GlobalHistory::of(event));
+            forming.global = Some(GlobalHistory::from_event(event));
             forming.history_at = Some(at);
             forming.marking = marking;
         }
@@ -291,7 +296,7 @@ impl Machine {
     }
 
     pub(super) fn per_heap(&mut self, at: i64, thread: u64, event: &PerHeapHistory<'_>) -> Option<u32> {
-        let Some(number) = self.trails.of(thread).history else {
+        let Some(number) = self.trails.get_or_insert(thread).history else {
             if let Some((owner, unnumbered)) = &mut self.unnumbered
                 && *owner == thread
             {
@@ -302,7 +307,7 @@ impl Machine {
         let forming = self.forming_mut(number)?;
         let concurrent = forming.global.is_some_and(|global| global.mechanisms.is_concurrent());
         if forming.end.is_some() && !concurrent {
-            // The histories of a blocking collection precede its GCEnd, so this one belongs to an unobserved
+            // The histories of a blocking collection precede its GCEnd, so this history belongs to an unobserved
             // collection.
             return None;
         }
@@ -357,7 +362,7 @@ impl Machine {
                 }
             }
             DynamicData::SizeAdaptationTuning(tuning) => {
-                // The float comes from the runtime, so a value that is not a number is unknown.
+                // The runtime can send any float. NaN and infinite values count as unknown.
                 forming.throughput_cost_percent = Some(tuning.median_tcp).filter(|cost| cost.is_finite());
             }
             _ => return,

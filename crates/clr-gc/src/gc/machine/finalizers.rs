@@ -9,10 +9,10 @@
 //! objects at its own end, so a round in between finalizes objects that are counted later. NativeAOT 8 and 9 send
 //! neither event.
 
-use crate::gc::machine::{Machine, Settling};
+use crate::gc::machine::{Machine, ReportTiming};
 
 /// Maximum number of changes kept for a file. A recording of one hour with twenty rounds per second has a seventh of
-/// it.
+/// this number.
 const MAX_HISTORY: usize = 1 << 20;
 
 /// State of the finalizer thread. Times are in nanoseconds since the sync point.
@@ -30,20 +30,20 @@ pub struct Finalizers {
 #[derive(Debug, Default)]
 pub(super) struct FinalizerThread {
     begun: Option<i64>,
-    /// Time of the first collection that found objects since a round started or ended.
+    /// Time of the first collection that found objects since a round started or ended; `None` if no collection has.
     unanswered: Option<i64>,
     /// Whether a later collection found objects, too. A single collection proves nothing: the round that finalized the
-    /// objects of a background collection may have ended before the session started.
+    /// objects of a background collection can have ended before the session started.
     again: bool,
     /// Objects found since the round started.
     of_round: u64,
     waiting: u64,
-    /// Objects that rounds finalized beyond those found, while a background collection was in progress: the background
-    /// collection found them.
+    /// Number of objects that rounds finalized in addition to the reported objects while a background collection was in
+    /// progress. The background collection reports these objects at its end.
     early: u64,
     /// Whether the number of objects that waited when counting started is known.
     counts: bool,
-    /// Whether the runtime sends the events.
+    /// Whether the runtime sends the events of its finalizer thread.
     sends: bool,
     /// Every change, for files only.
     history: Vec<(i64, Finalizers)>,
@@ -93,7 +93,7 @@ impl FinalizerThread {
         }
     }
 
-    /// Resets the counts: any of the missing events could belong to the thread.
+    /// Resets the counts, because any of the missing events can be an event of the finalizer thread.
     fn lost(&mut self) {
         (self.begun, self.unanswered, self.counts) = (None, None, false);
         (self.waiting, self.of_round, self.early) = (0, 0, 0);
@@ -120,8 +120,8 @@ impl Machine {
         self.finalizer_thread.now()
     }
 
-    /// Returns every change of [`Machine::finalizers`] with its time. Only available for files
-    /// ([`Settling::AtTheEnd`]), and limited to a million changes; later changes are missing.
+    /// Returns every change of [`Machine::finalizers`] with its time. The history is available only for files
+    /// ([`ReportTiming::AtTheEnd`]) and contains at most a million changes; later changes are missing.
     pub fn finalizer_history(&self) -> &[(i64, Finalizers)] {
         &self.finalizer_thread.history
     }
@@ -158,7 +158,7 @@ impl Machine {
 
     fn finalizers_changed(&mut self, at: i64) {
         let thread = &mut self.finalizer_thread;
-        if self.settling == Settling::AtTheEnd && thread.history.len() < MAX_HISTORY {
+        if self.settling == ReportTiming::AtTheEnd && thread.history.len() < MAX_HISTORY {
             let now = thread.now();
             thread.history.push((at, now));
         }

@@ -6,7 +6,7 @@ use crate::gc::machine::Machine;
 /// The operations that have started but not ended, according to the events so far. Times are in nanoseconds since the
 /// sync point; `None` if no operation of this kind is open, or if its end may have been lost.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct Open {
+pub struct OpenOperations {
     /// Start of the stop for a collection in which the threads are suspended: SuspendEEBegin, or SuspendEEEnd if
     /// SuspendEEBegin was not observed.
     pub stop: Option<i64>,
@@ -14,7 +14,8 @@ pub struct Open {
     pub collection: Option<i64>,
     /// GCStart of the background collection in progress.
     pub background: Option<i64>,
-    /// Thread that requested the stop or the collection, as by `GC.Collect`, or otherwise stopped the threads.
+    /// Thread that requested the stop or the collection, for example with `GC.Collect`, or otherwise the thread that
+    /// stopped the other threads.
     pub requester: Option<u64>,
     /// Whether the requester is the thread that serves tools (heap dumps); `None` if no operation is open or the thread
     /// is unknown.
@@ -25,13 +26,14 @@ pub struct Open {
     pub finalizers_waiting: Option<u64>,
 }
 
-impl Open {
+impl OpenOperations {
     /// Returns whether no operation is open.
     pub fn is_nothing(&self) -> bool {
         [self.stop, self.collection, self.background, self.finalizers] == [None; 4]
     }
 
-    /// Combines the open operations of both. If both have one of the same kind, the older one is kept.
+    /// Combines two sets of open operations. Of two operations of the same kind, the older is kept. The numbers of
+    /// waiting objects are added, and the requester of `self` takes precedence.
     #[must_use]
     pub fn or(self, other: Self) -> Self {
         let older = |a: Option<i64>, b: Option<i64>| [a, b].into_iter().flatten().min();
@@ -52,11 +54,11 @@ impl Open {
 
 impl Machine {
     /// Returns the operations that have started but not ended. The collector stops the threads for one reason at a
-    /// time, and only one blocking collection runs at a time. If several are open, the ends of the older ones were
-    /// lost, and the newest is reported.
-    pub fn open(&self) -> Open {
+    /// time, and only one blocking collection runs at a time. If several are open, the ends of the older operations
+    /// were lost, and the newest operation is reported.
+    pub fn open(&self) -> OpenOperations {
         if self.is_finished {
-            return Open::default();
+            return OpenOperations::default();
         }
         let is_whole = |begun: &i64| !self.losses.overlap(*begun, self.newest.unwrap_or(*begun));
         let stops = self.open.iter().filter(|stop| stop.is_gc() && !stop.broken);
@@ -84,7 +86,7 @@ impl Machine {
         };
         // With one heap, the requester stops the threads before GCTriggered, which a stalled dump can delay.
         let requester = asked.or(stop.map(|stop| stop.thread));
-        Open {
+        OpenOperations {
             requester,
             requested_by_tool: requester.and_then(|thread| self.tools.is(thread)),
             finalizers: finalizers.begun,

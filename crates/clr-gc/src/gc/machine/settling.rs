@@ -1,12 +1,12 @@
 //! Settling of collections: when a collection is reported as whole, when it is abandoned, and when losses are known.
 
 use crate::gc::collection::{Collection, Suspension};
-use crate::gc::forming::Forming;
-use crate::gc::machine::{MAX_FORMING, Machine, PATIENCE_NS, Settled, Settling};
+use crate::gc::forming::FormingCollection;
+use crate::gc::machine::{FinishedItem, MAX_DELAY_NS, MAX_FORMING, Machine, ReportTiming};
 use crate::gc::stop::{Stop, StopEdges, StopId};
 
 impl Machine {
-    pub(super) fn newly_settled(&self) -> impl Iterator<Item = &Settled> {
+    pub(super) fn newly_settled(&self) -> impl Iterator<Item = &FinishedItem> {
         self.settled.iter().rev().take(MAX_FORMING).map(|(_, settled)| settled)
     }
 
@@ -23,12 +23,12 @@ impl Machine {
         }
     }
 
-    /// Settles collections that have waited too long for the rest of their facts. A background collection can take any
-    /// time to end.
+    /// Settles collections that have waited too long for the rest of their facts. A background collection in progress
+    /// is not settled, because it can take any time to end.
     pub(super) fn expire(&mut self, now: i64) {
         while let Some(place) = self.forming.iter().position(|forming| {
             let in_flight = forming.announced_background() && forming.end.is_none();
-            let waited = forming.last_event.saturating_add(PATIENCE_NS) < now;
+            let waited = forming.last_event.saturating_add(MAX_DELAY_NS) < now;
             let in_stop = || {
                 forming
                     .stops
@@ -42,12 +42,12 @@ impl Machine {
         }
     }
 
-    pub(super) fn settle(&mut self, forming: Box<Forming>) {
+    pub(super) fn settle(&mut self, forming: Box<FormingCollection>) {
         let since = forming.last_event.max(self.newest.unwrap_or(forming.last_event));
-        self.settled.push_back((since, Settled::Collection(forming)));
+        self.settled.push_back((since, FinishedItem::Collection(forming)));
     }
 
-    pub(super) fn report(&mut self, forming: Forming) -> Collection {
+    pub(super) fn report(&mut self, forming: FormingCollection) -> Collection {
         let mut stops: Vec<Stop> = Vec::with_capacity(forming.stops.len());
         for id in &forming.stops {
             if let Some(closed) = self.closed.get_mut(id) {
@@ -69,7 +69,7 @@ impl Machine {
             let known = collection.trigger_thread.and_then(|thread| self.tools.is(thread));
             collection.requested_by_tool = known.or(collection.requested_by_tool);
         }
-        if self.settling != Settling::AtTheEnd && !self.is_finished && !self.losses.is_empty() {
+        if self.settling != ReportTiming::AtTheEnd && !self.is_finished && !self.losses.is_empty() {
             self.forget_losses();
         }
         collection
@@ -80,7 +80,7 @@ impl Machine {
         Suspension {
             reason: stop.reason,
             clr_instance: self.clr_instance,
-            edges: StopEdges::of(&stop),
+            edges: StopEdges::from_stop(&stop),
             suspend_ns: stop.suspend_ns(),
             stopped_ns: stop.stopped_ns(),
             triggered: stop.triggered,
@@ -111,12 +111,12 @@ impl Machine {
             .forming
             .iter()
             .chain(self.settled.iter().filter_map(|(_, settled)| match settled {
-                Settled::Collection(forming) => Some(forming),
-                Settled::Suspension(_) => None,
+                FinishedItem::Collection(forming) => Some(forming),
+                FinishedItem::Suspension(_) => None,
             }));
         let since = allocated.filter_map(|forming| Some(forming.allocated?.ok()?.since));
         if let Some(oldest) = forming.chain(settled).chain(stops).chain(compared).chain(since).min() {
-            self.losses.forget_before(oldest.saturating_sub(PATIENCE_NS));
+            self.losses.forget_before(oldest.saturating_sub(MAX_DELAY_NS));
         }
     }
 }

@@ -1,9 +1,10 @@
 //! Stops from their edges: events are paired by thread, and stops are assigned to the collections that run in them.
 
 use crate::event::{GcReason, SuspendReason};
-use crate::gc::forming::Forming;
+use crate::gc::forming::FormingCollection;
 use crate::gc::machine::{
-    ClosedStop, MAX_CLOSED, MAX_OPEN_STOPS, MAX_OTHER_REASONS, MAX_STOPS, Machine, OtherStops, Settled, Settling,
+    ClosedStop, FinishedItem, MAX_CLOSED, MAX_OPEN_STOPS, MAX_OTHER_REASONS, MAX_STOPS, Machine, OtherStops,
+    ReportTiming,
 };
 use crate::gc::stop::{Stop, StopId};
 
@@ -20,8 +21,9 @@ impl Machine {
             .max_by_key(|stop| stop.suspended)
     }
 
-    /// Returns the collection that runs while the threads are suspended: the last one to start, or the collection
-    /// around it once it has ended.
+    /// Returns the collection that runs while the threads are suspended: the last collection to start or, once that
+    /// collection has ended, the collection around it. Returns `None` if the threads are not suspended or no such
+    /// collection runs.
     pub(super) fn running(&mut self) -> Option<u32> {
         let stop = self.suspended_stop()?;
         stop.runs
@@ -32,7 +34,7 @@ impl Machine {
     }
 
     pub(super) fn suspend_begin(&mut self, at: i64, thread: u64, reason: SuspendReason, count: Option<u32>) {
-        self.trails.of(thread).ended = None;
+        self.trails.get_or_insert(thread).ended = None;
         self.tools.stopped();
         if let Some(place) = self.open.iter().position(|stop| stop.thread == thread) {
             if self.open[place].begin == Some(at) {
@@ -72,7 +74,8 @@ impl Machine {
         self.expire(at);
     }
 
-    /// Assigns the stop to this background collection as a final stop, unless a GCStart follows in it.
+    /// Assigns the stop to this background collection as a final stop. A later GCStart in the stop revokes the
+    /// assignment. If the collection already has [`MAX_STOPS`] stops, records that a stop is missing.
     pub(super) fn belongs(&mut self, stop: &mut Stop, number: u32) {
         let Some(forming) = self.forming_mut(number) else {
             return;
@@ -86,7 +89,7 @@ impl Machine {
     }
 
     pub(super) fn suspend_end(&mut self, at: i64, thread: u64) {
-        self.trails.of(thread).ended = None;
+        self.trails.get_or_insert(thread).ended = None;
         let id = self.next_stop;
         if let Some(stop) = self.open_stop(thread) {
             if stop.suspended != Some(at) {
@@ -113,7 +116,7 @@ impl Machine {
     }
 
     pub(super) fn restart_end(&mut self, at: i64, thread: u64) -> Option<u32> {
-        let trail = self.trails.of(thread);
+        let trail = self.trails.get_or_insert(thread);
         trail.ended = None;
         let again = trail.restarted == Some(at);
         trail.restarted = Some(at);
@@ -132,7 +135,8 @@ impl Machine {
         number
     }
 
-    /// Handles a restart whose suspension was never observed: a collection in progress had an unknown stop.
+    /// Records a restart whose suspension was never observed: the background collection in progress had an unknown
+    /// stop, unless the restart belongs to another collection that has started and has no stop.
     pub(super) fn restart_of_unseen_stop(&mut self) {
         let mut forming = self.forming.iter();
         if forming.any(|forming| forming.start.is_some() && forming.stops.is_empty()) {
@@ -153,7 +157,7 @@ impl Machine {
         self.triggered_outside = false;
         self.unnumbered = None;
         if stop.runs.is_empty() && stop.final_of.is_none() && stop.reason != Some(SuspendReason::FOR_GC) {
-            // The stop is a final stop whose start was not observed.
+            // The stop is a final stop without a collection so far, or a stop whose SuspendEEBegin was not observed.
             self.allocated.final_stop(stop.first_seen().unwrap_or_default());
             match self.background_under_way() {
                 Some(number) => self.belongs(&mut stop, number),
@@ -171,7 +175,7 @@ impl Machine {
             self.count_may_skip |= stop.triggered;
             self.settled.push_back((
                 stop.last_seen().unwrap_or_default(),
-                Settled::Suspension(Box::new(stop)),
+                FinishedItem::Suspension(Box::new(stop)),
             ));
             return;
         }
@@ -188,21 +192,21 @@ impl Machine {
         }
     }
 
-    /// Keeps a closed stop for the given number of collections. A file keeps as many as its collections need. In a live
-    /// stream with forged collections, the oldest stop is dropped.
+    /// Keeps a closed stop for the given number of collections. For a file, all stops that collections need are kept.
+    /// In a live stream, the oldest stop is dropped above the limit, which only forged collections reach.
     pub(super) fn keep_closed(&mut self, stop: Stop, waiting: usize) {
         self.closed.insert(stop.id, Box::new(ClosedStop { stop, waiting }));
-        if self.settling != Settling::AtTheEnd && self.closed.len() > MAX_CLOSED / self.shared_by {
+        if self.settling != ReportTiming::AtTheEnd && self.closed.len() > MAX_CLOSED / self.shared_by {
             self.closed.pop_first();
         }
     }
 
     pub(super) fn waits_for(&self, number: u32, id: StopId) -> bool {
-        let has = |forming: &Forming| forming.number == number && forming.stops.contains(&id);
+        let has = |forming: &FormingCollection| forming.number == number && forming.stops.contains(&id);
         self.forming.iter().any(|forming| has(forming))
             || self
                 .newly_settled()
-                .any(|settled| matches!(settled, Settled::Collection(forming) if has(forming)))
+                .any(|settled| matches!(settled, FinishedItem::Collection(forming) if has(forming)))
     }
 
     pub(super) fn count_other(&mut self, stop: &Stop) {
@@ -225,7 +229,7 @@ impl Machine {
         for stop in std::mem::take(&mut self.orphan_finals) {
             self.settled.push_back((
                 stop.last_seen().unwrap_or_default(),
-                Settled::Suspension(Box::new(stop)),
+                FinishedItem::Suspension(Box::new(stop)),
             ));
         }
     }

@@ -8,7 +8,7 @@
 //! that exits ends all sessions itself, on the exiting thread, and no stop follows. The thread is therefore known with
 //! the first stop after the event. It also never triggers a collection for another reason.
 //!
-//! In the stream of the requesting session, the dump itself shows the same (GCBulkRootEdge).
+//! In the stream of the requesting session, the events of the dump (GCBulkRootEdge) also identify the collection.
 
 use crate::event::GcReason;
 
@@ -53,7 +53,7 @@ impl ToolThread {
         self.next = (self.next + 1) % MAX_PROGRAM_THREADS;
     }
 
-    /// Returns whether this is the thread that serves tools, or `None` if that is unknown.
+    /// Returns whether this is the thread that serves tools, or `None` if the serving thread is unknown.
     pub(super) fn is(&self, thread: u64) -> Option<bool> {
         if self.program.contains(&Some(thread)) {
             return Some(false);
@@ -68,7 +68,8 @@ mod tests {
 
     /// Scenario: a session ends, and the process is stopped later; another thread allocates. Then a thread that has
     /// allocated ends all sessions, as an exiting program does.
-    /// Guarantee: the serving thread is known after that stop, and no thread that allocates is taken for it.
+    /// Guarantee: the serving thread is known after that stop, and no thread that allocates is taken for the serving
+    /// thread.
     #[test]
     fn serving_thread_is_known_after_session_end() {
         let mut tools = ToolThread::default();

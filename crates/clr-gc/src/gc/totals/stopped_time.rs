@@ -39,7 +39,7 @@ impl StoppedTime {
         self.asked(asker, account.total());
     }
 
-    /// Adds the time of another instance.
+    /// Adds the stopped time of `other`.
     pub fn merge(&mut self, other: &Self) {
         self.parts.add(&other.parts);
         for asker in Asker::ALL {
@@ -48,7 +48,7 @@ impl StoppedTime {
         self.unknown = self.unknown.saturating_add(other.unknown);
     }
 
-    /// Returns the time added since an earlier state.
+    /// Returns the stopped time that was added after the state `earlier`.
     #[must_use]
     pub fn since(&self, earlier: &Self) -> Self {
         let mut since = *self;
@@ -77,7 +77,7 @@ impl StoppedTime {
 
     /// Returns the unexplained time in nanoseconds.
     pub fn unexplained(&self) -> i64 {
-        self.parts.of(Cause::Unexplained).unwrap_or(0)
+        self.parts.get(Cause::Unexplained).unwrap_or(0)
     }
 
     /// Returns the number of stops of unknown length. If there are any, the total is a lower bound.

@@ -1,4 +1,4 @@
-//! A tenant with many changes beside one with few.
+//! Tests of a tenant with many changes next to a tenant with few.
 
 use base::run_key::RunKey;
 
@@ -7,7 +7,7 @@ use crate::alerts::labels::Labels;
 
 fn message(tenant: &str, service: &str, incident: u64, change: Change) -> Arc<Message> {
     let mut message = Message::test(incident, Labels::new(), change == Change::Ended);
-    message.share = Share {
+    message.share = QuotaOwner {
         tenant: tenant.into(),
         service: service.into(),
     };
@@ -20,7 +20,7 @@ fn begin(outbox: &mut Outbox, tenant: &str, service: &str, incident: u64) -> Vec
     outbox.put(message(tenant, service, incident, Change::Began), Instant::now())
 }
 
-/// Takes changes until there is none, at most so many. Returns their tenants and services.
+/// Takes at most `most` changes. Returns their tenants and services.
 fn sent(outbox: &mut Outbox, most: usize) -> Vec<String> {
     let mut sent = Vec::new();
     while let Some(first) = outbox.first().filter(|_| sent.len() < most) {
@@ -30,11 +30,11 @@ fn sent(outbox: &mut Outbox, most: usize) -> Vec<String> {
     sent
 }
 
-/// Scenario: 507 changes of one service wait (a crash loop with a slow webhook), then comes one of another service of
-/// the same tenant, and one of another tenant; the crash loop goes on while they are sent.
-/// Guarantee: each of the two is sent within two turns, although the crash loop has a change for every place.
+/// Scenario: 507 changes of one service wait (a crash loop with a slow webhook); then one change of another service of
+/// the same tenant and one change of another tenant arrive, while the crash loop continues.
+/// Guarantee: the two changes are sent after at most one further change of the crash loop, which always has a change.
 #[test]
-fn a_crash_loop_does_not_delay_others() {
+fn crash_loop_does_not_delay_others() {
     let mut outbox = Outbox::default();
     for incident in 0..507 {
         assert!(begin(&mut outbox, "user 1", "loop", incident).is_empty());
@@ -50,10 +50,10 @@ fn a_crash_loop_does_not_delay_others() {
     assert_eq!(order, ["user 1 loop", "user 2 shop", "user 1 shop", "user 1 loop"]);
 }
 
-/// Scenario: two tenants always have a change; one of them never has more than one at a time.
-/// Guarantee: they are sent in turn: a tenant whose queue was empty does not come first again.
+/// Scenario: two tenants always have a change, and one of them never has more than one at a time.
+/// Guarantee: changes of both are sent in turn, so a tenant whose queue was empty is not first again.
 #[test]
-fn an_empty_queue_does_not_save_turns() {
+fn empty_queue_does_not_save_turns() {
     let mut outbox = Outbox::default();
     for incident in 0..8 {
         let _fits = begin(&mut outbox, "user 1", "loop", incident);
@@ -68,12 +68,12 @@ fn an_empty_queue_does_not_save_turns() {
     assert_eq!(order.iter().filter(|one| *one == "user 2 shop").count(), 3, "{order:?}");
 }
 
-/// Scenario: a webhook is down while a tenant has 1,719 changes more than may wait, begins and ends; another tenant has
-/// three.
-/// Guarantee: the three wait; what goes is of the tenant with most, and each end goes with its beginning; the queue is
-/// bounded, and all that goes is returned.
+/// Scenario: a webhook is down while a tenant has 2,720 changes, which are starts and ends and more than fit; another
+/// tenant has three changes.
+/// Guarantee: the three changes are kept; the largest tenant loses changes, and each end is dropped together with its
+/// start; the queue is bounded, and all dropped changes are returned.
 #[test]
-fn the_tenant_with_most_makes_room() {
+fn largest_tenant_loses_changes() {
     let mut outbox = Outbox::default();
     let mut dropped = Vec::new();
     for incident in 0..3 {
@@ -83,13 +83,13 @@ fn the_tenant_with_most_makes_room() {
         dropped.extend(begin(&mut outbox, "user 1", "loop", incident));
         dropped.extend(outbox.put(message("user 1", "loop", incident, Change::Ended), Instant::now()));
     }
-    assert!(outbox.len() <= MOST as u64);
+    assert!(outbox.len() <= MAX_CHANGES as u64);
     assert_eq!(dropped.len() as u64 + outbox.len(), 2723);
     assert!(dropped.iter().all(|message| &*message.share.tenant == "user 1"));
     let ends = |change| dropped.iter().filter(|message| message.change == change).count();
     assert_eq!(ends(Change::Began), ends(Change::Ended));
     assert_eq!(
-        sent(&mut outbox, MOST + 1)
+        sent(&mut outbox, MAX_CHANGES + 1)
             .iter()
             .filter(|one| *one == "user 2 shop")
             .count(),
@@ -98,25 +98,25 @@ fn the_tenant_with_most_makes_room() {
     assert!(outbox.first().is_none() && outbox.tenants.is_empty() && outbox.lanes.is_empty());
 }
 
-/// Scenario: the tenant with most has only ends of incidents that were sent, and beginnings.
-/// Guarantee: beginnings go before ends.
+/// Scenario: the largest tenant has only starts, and ends of incidents that were sent.
+/// Guarantee: starts are dropped before ends.
 #[test]
-fn ends_of_sent_incidents_go_last() {
+fn ends_of_sent_incidents_are_dropped_last() {
     let mut outbox = Outbox::default();
-    for incident in 0..MOST as u64 / 2 {
+    for incident in 0..MAX_CHANGES as u64 / 2 {
         let end = message("user 1", "loop", incident, Change::Ended);
         assert!(outbox.put(end, Instant::now()).is_empty());
     }
     let mut dropped = Vec::new();
-    for incident in 0..MOST as u64 {
+    for incident in 0..MAX_CHANGES as u64 {
         dropped.extend(begin(&mut outbox, "user 1", "loop", 10_000 + incident));
     }
-    assert_eq!(dropped.len(), MOST / 2);
+    assert_eq!(dropped.len(), MAX_CHANGES / 2);
     assert!(dropped.iter().all(|message| message.change == Change::Began));
 }
 
-/// Scenario: changes of two services wait for an hour, one of a third for less.
-/// Guarantee: the two are dropped and counted, and the third stays.
+/// Scenario: the changes of two services wait for an hour, and a change of a third service waits for less.
+/// Guarantee: the two old changes are dropped and counted, and the third change is kept.
 #[test]
 fn old_changes_are_forgotten() {
     let mut outbox = Outbox::default();

@@ -1,4 +1,4 @@
-//! One receiver with answers from a script, on a paused clock.
+//! Tests of one receiver with scripted answers, on a paused clock.
 
 use std::collections::VecDeque;
 
@@ -44,7 +44,7 @@ fn message(ended: bool) -> Arc<Message> {
     Arc::new(Message::test(fingerprint(&labels), labels, ended))
 }
 
-/// When each request was made, since `begin`.
+/// Returns the time of each request since `begin`.
 fn requests(queue: &ReceiverQueue, begin: Instant) -> Vec<Duration> {
     let script = queue.post.script.as_ref().unwrap();
     let requests = script.requests.lock().unwrap();
@@ -63,11 +63,11 @@ fn seconds(times: &[Duration]) -> Vec<u64> {
     times.iter().map(Duration::as_secs).collect()
 }
 
-/// Scenario: an alert fires for ten minutes, then resolves; an hour passes.
-/// Guarantee: an Alertmanager gets it at once and once a minute, its end at once and once a minute for five minutes,
-/// then nothing.
+/// Scenario: an alert fires for ten minutes and then resolves; an hour passes.
+/// Guarantee: an Alertmanager gets the alert at once and once per minute, and its end at once and once per minute for
+/// five minutes, and nothing afterwards.
 #[tokio::test(start_paused = true)]
-async fn an_alertmanager_gets_states_again_and_again() {
+async fn alertmanager_gets_states_at_intervals() {
     let (queue, begin) = (queue(ALERTMANAGER, []), Instant::now());
     queue.put(&message(false));
     sleep(Duration::from_secs(630)).await;
@@ -78,10 +78,10 @@ async fn an_alertmanager_gets_states_again_and_again() {
     assert_eq!(seconds(&requests(&queue, begin)), expected);
 }
 
-/// Scenario: an Alertmanager that lets nobody in for three minutes; one that asks for a pause of 100 seconds.
-/// Guarantee: the first is asked once per interval, the second after the pause.
+/// Scenario: one Alertmanager forbids access for three minutes; another Alertmanager asks for a pause of 100 seconds.
+/// Guarantee: the first Alertmanager gets one request per interval, and the second gets no request during its pause.
 #[tokio::test(start_paused = true)]
-async fn an_alertmanager_is_not_asked_too_often() {
+async fn refusing_alertmanager_gets_few_requests() {
     let forbidden = Answer::Refused {
         content: false,
         message: "401".to_owned(),
@@ -97,11 +97,11 @@ async fn an_alertmanager_is_not_asked_too_often() {
     assert_eq!((closed.stats().sent, busy.stats().sent), (1, 2));
 }
 
-/// Scenario: a webhook is down for as long as a change may be retried, and longer.
-/// Guarantee: no delay is longer than its limit, which doubles from one second to thirty; then the change is dropped
-/// and counted, and no request follows.
+/// Scenario: a webhook is down for longer than a change is retried.
+/// Guarantee: every delay is within its limit, which doubles from one second to thirty; then the change is dropped and
+/// counted, and no further request is sent.
 #[tokio::test(start_paused = true)]
-async fn a_change_for_a_webhook_expires() {
+async fn change_for_webhook_expires() {
     let (queue, begin) = (queue(WEBHOOK, vec![again(None); 5000]), Instant::now());
     queue.put(&message(false));
     sleep(2 * RETRY_FOR).await;
@@ -122,11 +122,11 @@ async fn a_change_for_a_webhook_expires() {
     assert_eq!((stats.queued, stats.dropped()[1]), (0, ("expired", 1)));
 }
 
-/// Scenario: a tenant begins twice its share of incidents of one rule; the webhook is slow to accept anything.
-/// Guarantee: its share is sent, and one message for the rest, a minute after the first of them; the rest is counted as
-/// summed up, not as dropped.
+/// Scenario: a tenant has twice its share of new incidents of one rule, and the webhook starts to accept requests late.
+/// Guarantee: the share is sent; one message for all further incidents is sent a minute after the first of them;
+/// further incidents are counted as summed up and not as dropped.
 #[tokio::test(start_paused = true)]
-async fn what_is_beyond_a_share_is_one_message() {
+async fn incidents_beyond_share_are_one_message() {
     let (queue, begin) = (
         queue(WEBHOOK, vec![again(Some(Duration::from_secs(5)))]),
         Instant::now(),
@@ -148,7 +148,7 @@ async fn what_is_beyond_a_share_is_one_message() {
     assert!(stats.dropped().iter().all(|(_, count)| *count == 0));
 }
 
-/// Scenario: the second test case of RFC 4231.
+/// Scenario: a signature is computed for the second test case of RFC 4231.
 /// Guarantee: the header has the published value.
 #[test]
 fn signatures_are_hmac_sha256() {

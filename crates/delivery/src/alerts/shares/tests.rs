@@ -1,19 +1,19 @@
-//! A tenant that has many messages.
+//! Tests of tenants that cause many messages.
 
 use base::run_key::RunKey;
 
 use super::*;
 use crate::alerts::labels::Labels;
 
-fn share(tenant: &str, service: &str) -> Share {
-    Share {
+fn share(tenant: &str, service: &str) -> QuotaOwner {
+    QuotaOwner {
         tenant: tenant.into(),
         service: service.into(),
     }
 }
 
-/// A message about an incident of a rule; the number identifies the incident.
-fn message(share: &Share, rule: &str, incident: u64, change: Change) -> Message {
+/// Returns a message about a change of an incident. `rule` is the rule of the incident, and `incident` its number.
+fn message(share: &QuotaOwner, rule: &str, incident: u64, change: Change) -> Message {
     let labels = [(RULE, rule), (SEVERITY, "warning"), ("host_name", "n1"), ("pid", "7")];
     let labels: Labels = labels.map(|(name, value)| (name.to_owned(), value.to_owned())).into();
     let mut message = Message::test(incident, labels, change == Change::Ended);
@@ -26,7 +26,7 @@ fn message(share: &Share, rule: &str, incident: u64, change: Change) -> Message 
 const CRITICAL: Change = Change::Rose { is_critical: true };
 const ROSE: Change = Change::Rose { is_critical: false };
 
-/// A tenant that has used its share, with the number of the first incident that is free.
+/// Returns shares after one tenant has used up its share, and the first incident number that is still free.
 fn used_up(now: Instant) -> (Shares, u64) {
     let mut shares = Shares::default();
     let of = share("user 1", "loop");
@@ -39,16 +39,19 @@ fn used_up(now: Instant) -> (Shares, u64) {
     (shares, MESSAGES_EACH as u64)
 }
 
-/// Scenario: a tenant has used its share; then come further incidents of the rule, the first ones of another service
-/// and of another rule, incidents of another tenant; causes become known and severities rise, incidents end.
-/// Guarantee: further incidents are summed up, with all that follows of them, but for a rise to critical and the end
-/// after it; the first messages, other tenants and all that is of incidents that were sent have messages.
+/// Scenario: a tenant has used up its share. Then further incidents of the same rule start, the first incidents of
+/// another service and of another rule start, and another tenant has an incident. Causes become known, severities rise,
+/// and incidents end.
+/// Guarantee: further incidents and their changes are counted in the summary, except for a rise to critical and the end
+/// after the rise. The first messages of a service and rule, the messages of the other tenant, and all changes of sent
+/// incidents except for newly known causes are sent.
 #[test]
-fn messages_beyond_the_share_are_summed_up() {
+fn messages_beyond_share_are_summed_up() {
     let now = Instant::now();
     let (mut shares, free) = used_up(now);
     let (of, other) = (share("user 1", "loop"), share("user 2", "loop"));
-    let mut judge = |share: &Share, rule, incident, change| shares.judge(&message(share, rule, incident, change), now);
+    let mut judge =
+        |share: &QuotaOwner, rule, incident, change| shares.judge(&message(share, rule, incident, change), now);
     assert_eq!(judge(&of, "a", free, Change::Began), Verdict::SumUp { is_first: true });
     assert_eq!(
         judge(&of, "a", free + 1, Change::Began),
@@ -60,7 +63,7 @@ fn messages_beyond_the_share_are_summed_up() {
     );
     assert_eq!(judge(&of, "b", free + 3, Change::Began), Verdict::Send);
     assert_eq!(judge(&other, "a", free + 4, Change::Began), Verdict::Send);
-    // Of an incident that was not sent.
+    // Changes of incidents whose start was not sent.
     assert_eq!(judge(&of, "a", free, ROSE), Verdict::SumUp { is_first: false });
     assert_eq!(
         judge(&of, "a", free, Change::Explained),
@@ -72,7 +75,7 @@ fn messages_beyond_the_share_are_summed_up() {
         judge(&of, "a", free + 1, Change::Ended),
         Verdict::SumUp { is_first: false }
     );
-    // Of one that was.
+    // Changes of an incident whose start was sent.
     assert_eq!(
         judge(&of, "a", 0, Change::Explained),
         Verdict::SumUp { is_first: false }
@@ -82,12 +85,13 @@ fn messages_beyond_the_share_are_summed_up() {
     }
 }
 
-/// Scenario: a tenant with a crash loop sends eight deaths a second for an hour, each with another service name in one
-/// half of them; another tenant has one incident a minute.
-/// Guarantee: the crash loop has its share, one message of each new service, and one in ten minutes for the rest, which
-/// says how many; each incident of the other tenant has its message; what is remembered is bounded.
+/// Scenario: a tenant has a crash loop with eight deaths per second for an hour. Half of the deaths have a new service
+/// name each. Another tenant has one incident per minute.
+/// Guarantee: for the crash loop, a receiver gets the tenant's share, one message for each new service, and one summary
+/// per ten minutes with the number of all other incidents. Each incident of the other tenant is sent. The memory is
+/// bounded.
 #[test]
-fn deaths_as_spam_are_few_messages() {
+fn crash_loop_causes_few_messages() {
     let begin = Instant::now();
     let mut shares = Shares::default();
     let (spam, honest) = (share("user 1", "loop"), share("user 2", "shop"));
@@ -103,7 +107,7 @@ fn deaths_as_spam_are_few_messages() {
             };
             let verdict = shares.judge(&message(&of, "died", incident, Change::Began), now);
             of_spam += u64::from(verdict == Verdict::Send && death < 4);
-            assert!(death < 4 || verdict == Verdict::Send, "a first message");
+            assert!(death < 4 || verdict == Verdict::Send, "the first messages are sent");
         }
         if second % 60 == 0 {
             let incident = message(&honest, "slow", second, Change::Began);
@@ -112,7 +116,8 @@ fn deaths_as_spam_are_few_messages() {
         sums.extend(shares.due(now, second, false));
     }
     assert_eq!(of_honest, 60);
-    // Of its share the first half, then a first message in each of the other five windows.
+    // The new services use the other half of the share in the first window. In each of the other five windows, the
+    // service `loop` has only its first message.
     assert_eq!((of_spam, sums.len()), (MESSAGES_EACH as u64 / 2 + 5, 6));
     let kept = (shares.sent.len(), shares.known.order.len(), shares.unsent.order.len());
     assert!(
@@ -125,9 +130,11 @@ fn deaths_as_spam_are_few_messages() {
     assert!(summary.ends_with("incidents of user 1: loop (244)"), "{summary}");
 }
 
-/// Scenario: three incidents beyond the share within a minute, one more after five, then none.
-/// Guarantee: one message comes a minute after the first, one with all of them ten minutes later, and its end after ten
-/// more; all are one alert, without a label that a process can choose.
+/// Scenario: a tenant has three incidents beyond its share within a minute, a fourth incident five minutes after the
+/// summary was sent, and none afterwards.
+/// Guarantee: the summary is sent a minute after the first incident and again ten minutes later with all incidents, and
+/// the alert ends ten minutes after the fourth incident. The three messages have the same labels, none of which a
+/// process can choose.
 #[test]
 fn further_incidents_are_one_alert() {
     let begin = Instant::now();
@@ -155,16 +162,16 @@ fn further_incidents_are_one_alert() {
     }
 }
 
-/// Scenario: a user's process takes the name of another user's service, and claims to be in the other tenant's
-/// namespace and on another node; it begins many incidents.
-/// Guarantee: the share of the other tenant is whole; the message about the rest has no claim of the process; a
-/// namespace that is the tenant is named.
+/// Scenario: a process of one tenant has the service name of another tenant, claims to be in the namespace of that
+/// tenant and on another node, and has many incidents.
+/// Guarantee: the process uses none of the other tenant's share. A summary does not contain the service name of the
+/// process, and has the namespace only if the namespace is the tenant.
 #[test]
-fn another_tenant_cannot_be_blamed() {
+fn process_cannot_use_share_of_other_tenant() {
     let now = Instant::now();
     let mut shares = Shares::default();
     let (hostile, victim) = (share("user 1", "shop"), share("namespace shop", "shop"));
-    let claims = |share: &Share, incident| {
+    let claims = |share: &QuotaOwner, incident| {
         let mut message = message(share, "a", incident, Change::Began);
         let mut labels = Labels::clone(&message.labels);
         for (name, value) in [
@@ -177,7 +184,7 @@ fn another_tenant_cannot_be_blamed() {
         message.labels = Arc::new(labels);
         message
     };
-    let mut begin = |share: &Share, first: u64| {
+    let mut begin = |share: &QuotaOwner, first: u64| {
         let all = (0..MESSAGES_EACH as u64 + 1).map(|incident| claims(share, first + incident));
         all.filter(|message| shares.judge(message, now) == Verdict::Send)
             .count()
@@ -192,10 +199,10 @@ fn another_tenant_cannot_be_blamed() {
     assert!(sums.iter().all(|sum| !sum.labels.contains_key("service_name")));
 }
 
-/// Scenario: gcwatch ends while incidents are summed up.
-/// Guarantee: their message comes at once.
+/// Scenario: gcwatch exits before the summary of an incident is due.
+/// Guarantee: the summary is sent at once, and only once.
 #[test]
-fn summed_up_incidents_are_sent_at_the_end() {
+fn summary_is_sent_at_exit() {
     let now = Instant::now();
     let (mut shares, free) = used_up(now);
     let of = share("user 1", "loop");
@@ -204,8 +211,8 @@ fn summed_up_incidents_are_sent_at_the_end() {
     assert!(shares.due(now, 1, true).is_empty());
 }
 
-/// Scenario: more tenants than may have a message about several incidents.
-/// Guarantee: those for which there is no room are dropped, which their caller counts.
+/// Scenario: more tenants have incidents beyond their share than there can be summaries.
+/// Guarantee: no summary is added beyond the maximum, and the caller is requested to drop the message.
 #[test]
 fn sums_are_bounded() {
     let now = Instant::now();
@@ -219,10 +226,11 @@ fn sums_are_bounded() {
     assert_eq!((last, shares.sums.len()), (Verdict::Drop, MAX_SUMS));
 }
 
-/// Scenario: a tenant has two services with three and one things, another tenant has one thing, the newest.
-/// Guarantee: tenants have turns, services have turns within them, and the older thing of a service comes first.
+/// Scenario: a tenant has a service with three items and a service with one item; another tenant has a single item, the
+/// newest.
+/// Guarantee: tenants alternate, the services of a tenant alternate, and the items of a service stay sorted by time.
 #[test]
-fn tenants_and_services_have_turns() {
+fn tenants_and_services_take_turns() {
     let now = Instant::now();
     let things = [("a", "x"), ("a", "x"), ("a", "x"), ("a", "y"), ("b", "z")];
     let things = things.into_iter().enumerate();

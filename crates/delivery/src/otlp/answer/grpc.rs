@@ -8,7 +8,7 @@ use crate::transport::retry;
 
 impl Answer {
     /// Returns the meaning of a gRPC status that is not OK.
-    pub(crate) fn of_status(status: &Status) -> Self {
+    pub(crate) fn from_status(status: &Status) -> Self {
         // A status with a cause was created on this side: the receiver was not reached, or the connection broke.
         if let Some(cause) = std::error::Error::source(status) {
             let causes = causes(cause);
@@ -51,7 +51,8 @@ impl Answer {
             format!("{code:?}: {text}")
         };
         match code {
-            // The service is unknown, or only the compression of the request is (in the messages of grpc-go and tonic).
+            // Either the service is unknown, or only the compression of the request, according to the messages of
+            // grpc-go and tonic.
             Code::Unimplemented if text.contains("grpc-encoding") || text.contains("is compressed with") => {
                 Self::CannotDecompress { message }
             }
@@ -86,14 +87,14 @@ mod tests {
     use prost::Message as _;
 
     use super::*;
-    use crate::transport::retry::{Any, RpcStatus};
+    use crate::transport::retry::{ProtobufAny, RpcStatus};
 
     /// Scenario: a receiver sends each gRPC code without details.
     /// Guarantee: exactly the codes that are retryable according to the specification are retried.
     #[test]
     fn grpc_codes_follow_specification() {
         for code in (1..=16).map(Code::from) {
-            let answer = Answer::of_status(&Status::new(code, "why"));
+            let answer = Answer::from_status(&Status::new(code, "why"));
             let again = matches!(
                 answer,
                 Answer::Retry {
@@ -123,11 +124,13 @@ mod tests {
         }
     }
 
-    /// Scenario: a receiver sends RESOURCE_EXHAUSTED with RetryInfo, or the messages of four servers for "too large".
-    /// Guarantee: the first is retried after a delay, and the others are certain to be too large.
+    /// Scenario: a receiver sends RESOURCE_EXHAUSTED with RetryInfo, the messages of four servers for "too large", or
+    /// the 413 of a proxy.
+    /// Guarantee: the first answer is a retry after the delay; the other answers are certain to mean a request that is
+    /// too large.
     #[test]
     fn exhausted_differs_from_too_large() {
-        let info = Any {
+        let info = ProtobufAny {
             type_url: "x/google.rpc.RetryInfo".to_owned(),
             value: vec![0x0a, 0x02, 0x08, 0x02],
         };
@@ -137,7 +140,7 @@ mod tests {
         }
         .encode_to_vec();
         let status = Status::with_details(Code::ResourceExhausted, "busy", details.into());
-        let Answer::Retry { after, .. } = Answer::of_status(&status) else {
+        let Answer::Retry { after, .. } = Answer::from_status(&status) else {
             panic!("{status:?}")
         };
         assert_eq!(after, Some(Duration::from_secs(2)));
@@ -163,7 +166,7 @@ mod tests {
                 "grpc-status header missing, mapped from HTTP status code 413",
             ),
         ] {
-            let answer = Answer::of_status(&Status::new(code, text));
+            let answer = Answer::from_status(&Status::new(code, text));
             assert!(
                 matches!(answer, Answer::TooLarge { certain: true, .. }),
                 "{text}: {answer:?}"
@@ -178,7 +181,7 @@ mod tests {
         let error = std::io::Error::other("connection reset");
         let status = Status::from_error(Box::new(error));
         assert!(matches!(
-            Answer::of_status(&status),
+            Answer::from_status(&status),
             Answer::Retry {
                 cause: RetryCause::Unreachable,
                 ..

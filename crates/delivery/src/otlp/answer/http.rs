@@ -9,8 +9,8 @@ use crate::otlp::signal::Signal;
 use crate::transport::retry::{self, RpcStatus};
 
 impl Answer {
-    /// Returns the meaning of an HTTP answer, whose body was read up to [`ANSWER_BYTES`].
-    pub(crate) fn of_http(
+    /// Returns the meaning of an HTTP answer, whose body was read up to [`ANSWER_BYTES`](super::ANSWER_BYTES).
+    pub(crate) fn from_http(
         signal: Signal,
         status: u16,
         json: bool,
@@ -86,12 +86,12 @@ mod tests {
     use crate::otlp::answer::PartialSuccess;
 
     fn http(status: u16, json: bool, body: &[u8]) -> Answer {
-        Answer::of_http(Signal::Logs, status, json, Some("3"), body, SystemTime::UNIX_EPOCH)
+        Answer::from_http(Signal::Logs, status, json, Some("3"), body, SystemTime::UNIX_EPOCH)
     }
 
     /// Scenario: a receiver sends each HTTP status.
-    /// Guarantee: 429, 502, 503 and 504 are retried after their Retry-After; redirects are refused; the others are
-    /// handled as documented.
+    /// Guarantee: only 2xx are accepted; 429, 502, 503 and 504 are retried after their Retry-After; 404, 405 and 501
+    /// mean an unsupported signal, and 413 means a request that is too large.
     #[test]
     fn http_statuses_follow_specification() {
         for status in 200..600 {
@@ -151,7 +151,8 @@ mod tests {
     }
 
     /// Scenario: errors have a protobuf status, a JSON status or plain text as the body.
-    /// Guarantee: the receiver's text is kept in each case.
+    /// Guarantee: the receiver's text is kept in each case, and a text about the size means a request that is too
+    /// large.
     #[test]
     fn error_bodies_are_parsed() {
         let status = RpcStatus {

@@ -8,18 +8,19 @@ use prost::Message;
 use crate::otlp::batch::field::{FIELD_2, field_len, put_header};
 use crate::otlp::batch::{SCHEMA_URL, SCOPE};
 
-/// An entry of the queue: a log record, a span, the spans of one collection, or the metrics of one process at one time.
+/// An entry of the queue: a log record, a span, the spans of one collection, the metrics of one process at one time, or
+/// a profile.
 #[derive(Debug, Clone)]
 pub(crate) struct Entry {
     pub(super) resource: Arc<Origin>,
-    /// Number of spans, log records or data points.
+    /// Number of spans, log records, data points or profiles.
     items: u64,
     /// Weight of the entry in the limit on items.
     weight: usize,
     /// The encoded items, each with tag and length as in a `Scope*` message.
     pub(super) fields: Box<[u8]>,
-    /// The encoded tables to which the entry refers; empty if there are none. A request contains the tables of only one
-    /// entry.
+    /// The encoded tables to which the entry refers; empty if it does not refer to tables. A request contains the
+    /// tables of only one entry.
     pub(super) dictionary: Box<[u8]>,
 }
 
@@ -50,7 +51,7 @@ impl Entry {
         }
     }
 
-    /// Creates an entry from encoded items, each with tag and length.
+    /// Creates an entry from encoded items, each with tag and length. The weight is the number of items.
     pub(crate) fn encoded(resource: &Arc<Origin>, fields: Box<[u8]>, items: u64) -> Self {
         Self {
             resource: Arc::clone(resource),
@@ -66,7 +67,7 @@ impl Entry {
         self.weight
     }
 
-    /// Returns the number of spans, log records or data points.
+    /// Returns the number of spans, log records, data points or profiles.
     pub(crate) fn items(&self) -> u64 {
         self.items
     }
@@ -83,7 +84,7 @@ impl Entry {
         4 * 6 + self.resource.encoded().len() + field_len(SCOPE.len()) + 2 * field_len(SCHEMA_URL.len())
     }
 
-    /// Identifies the resource by address: while both entries live, equal keys mean equal resources.
+    /// Returns the address of the resource as a key. While two entries exist, equal keys mean equal resources.
     pub(crate) fn resource_key(&self) -> usize {
         Arc::as_ptr(&self.resource).addr()
     }

@@ -1,4 +1,4 @@
-//! Encodes protobuf fields with the subset that requests need: a tag, a length, and encoded content.
+//! Encodes the protobuf fields that requests need: a tag, a length, and encoded content.
 
 use prost::bytes::BufMut;
 

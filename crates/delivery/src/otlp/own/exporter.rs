@@ -23,7 +23,7 @@ use tonic::{Code, Status};
 use crate::otlp::answer::{Answer, RetryCause};
 use crate::otlp::answer_counts::{AfterAnswer, AnswerCounts};
 use crate::otlp::batch::Entry;
-use crate::otlp::outgoing::{Control, DownCause, NotTaken, Outgoing};
+use crate::otlp::outgoing::{Control, DownCause, Outgoing, Rejection};
 use crate::otlp::own::build::Exporter;
 use crate::otlp::own::http::{LastAnswer, TargetClient};
 use crate::otlp::stats::Reason;
@@ -51,7 +51,7 @@ struct Built<E> {
     last: LastAnswer,
 }
 
-/// Exports to the current receiver of its signal.
+/// An exporter that sends to the current receiver of its signal.
 pub(crate) struct FollowingExporter<E> {
     outgoing: Arc<Outgoing>,
     origin: Arc<Origin>,
@@ -80,7 +80,8 @@ impl<E: Exporter> FollowingExporter<E> {
         }
     }
 
-    /// Makes one attempt to send, to the current receiver.
+    /// Sends items to the current receiver. Items that the receiver does not accept for now are queued with the data of
+    /// targets.
     async fn deliver(&self, items: impl Items<E>) -> OTelSdkResult {
         let count = self.outgoing.queue().take_held(items.count());
         if count < items.count() {
@@ -110,7 +111,7 @@ impl<E: Exporter> FollowingExporter<E> {
             };
             let result = tokio::select! {
                 result = items.send(&built.exporter) => result,
-                // An attempt to a replaced receiver is not aborted, because it may have arrived.
+                // An attempt to a replaced receiver is not aborted, because the request can have arrived.
                 () = until(&mut control, |control| control.target.is_none()) => continue,
             };
             let answer = answer_of(&built, result);
@@ -138,7 +139,7 @@ impl<E: Exporter> FollowingExporter<E> {
                 AfterAnswer::Retry(cause, after) => (DownCause::Retry(cause), after),
             };
             let by = target;
-            break Some(NotTaken { by, cause, after });
+            break Some(Rejection { by, cause, after });
         };
         self.outgoing
             .take_over(items.into_entries(&self.origin), not_taken, Instant::now());
@@ -184,8 +185,8 @@ impl<E: Exporter> FollowingExporter<E> {
     }
 
     /// Wraps a future so that it is polled inside the runtime, whichever thread polls it.
-    fn inside_runtime<F: Future>(&self, future: F) -> Inside<F> {
-        Inside {
+    fn inside_runtime<F: Future>(&self, future: F) -> RuntimeFuture<F> {
+        RuntimeFuture {
             runtime: self.runtime.clone(),
             future: Box::pin(future),
         }
@@ -199,7 +200,7 @@ fn failed() -> OTelSdkError {
 
 /// Waits until `is` holds. No reference to the value is kept.
 async fn until(control: &mut watch::Receiver<Control>, is: impl FnMut(&Control) -> bool) {
-    // The signal outlives this function, and with it the sender.
+    // The signal owns the sender and outlives this function.
     let _holds = control.wait_for(is).await.is_ok();
 }
 
@@ -213,12 +214,12 @@ fn answer_of<E>(built: &Built<E>, result: OTelSdkResult) -> Answer {
             rejected: 0,
             message: String::new(),
         },
-        (None, Err(error)) => of_grpc_error(&error.to_string()),
+        (None, Err(error)) => parse_grpc_error(&error.to_string()),
     }
 }
 
 /// Parses `... export failed with gRPC code: Unavailable: transport error: ...`.
-fn of_grpc_error(text: &str) -> Answer {
+fn parse_grpc_error(text: &str) -> Answer {
     let Some((_, text)) = text.split_once("gRPC code: ") else {
         return Answer::Refused {
             message: text.to_owned(),
@@ -230,16 +231,16 @@ fn of_grpc_error(text: &str) -> Answer {
     }
     let mut codes = (1..=16).map(Code::from);
     let code = codes.find(|code| format!("{code:?}") == name).unwrap_or(Code::Unknown);
-    Answer::of_status(&Status::new(code, ""))
+    Answer::from_status(&Status::new(code, ""))
 }
 
 /// A future that is polled inside a runtime. The SDK polls it on its own thread.
-struct Inside<F> {
+struct RuntimeFuture<F> {
     runtime: Handle,
     future: Pin<Box<F>>,
 }
 
-impl<F: Future> Future for Inside<F> {
+impl<F: Future> Future for RuntimeFuture<F> {
     type Output = F::Output;
 
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<F::Output> {
@@ -305,7 +306,7 @@ mod tests {
     #[test]
     fn library_errors_are_parsed() {
         let of = |text: &str| {
-            of_grpc_error(&format!(
+            parse_grpc_error(&format!(
                 "Operation failed: TonicLogsClient export failed with gRPC code: {text}"
             ))
         };
@@ -324,6 +325,6 @@ mod tests {
             unreachable,
             Answer::unreachable("transport error: connection refused".to_owned())
         );
-        assert!(matches!(of_grpc_error("no channel"), Answer::Refused { .. }));
+        assert!(matches!(parse_grpc_error("no channel"), Answer::Refused { .. }));
     }
 }

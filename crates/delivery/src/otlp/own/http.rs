@@ -14,8 +14,8 @@ use crate::transport::receiver::{Compression, Protocol};
 /// The last answer of the receiver, which `opentelemetry-otlp` does not pass on.
 pub(crate) type LastAnswer = Arc<Mutex<Option<Answer>>>;
 
-/// Sends the request bodies of `opentelemetry-otlp` like the target's own requests. The headers of the library are
-/// ignored.
+/// A client that sends the request bodies of `opentelemetry-otlp` like the target's own requests. The headers of the
+/// library are ignored.
 #[derive(Debug)]
 pub(crate) struct TargetClient {
     pub(crate) target: Arc<Target>,

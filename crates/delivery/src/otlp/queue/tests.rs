@@ -37,32 +37,32 @@ fn entry(size: usize) -> Entry {
 fn batch_is_due_by_time_and_by_size() {
     let mut queue = queue();
     let start = Instant::now();
-    assert_eq!(queue.due(start), Due::Never);
+    assert_eq!(queue.due(start), NextAction::Never);
     assert!(queue.push(start, vec![entry(1)]).wake);
     let at = start + LIMITS.batch_delay;
-    assert_eq!(queue.due(start), Due::At(at));
-    assert_eq!(queue.due(at), Due::Now);
+    assert_eq!(queue.due(start), NextAction::At(at));
+    assert_eq!(queue.due(at), NextAction::Now);
     assert!(!queue.push(start, vec![entry(1)]).wake, "the due time is unchanged");
     assert!(queue.push(start, vec![entry(1)]).wake, "a batch is full");
-    assert_eq!(queue.due(start), Due::Now);
+    assert_eq!(queue.due(start), NextAction::Now);
     assert_eq!(queue.take().len(), 3);
-    assert_eq!(queue.due(at), Due::Never);
+    assert_eq!(queue.due(at), NextAction::Never);
     queue.finish();
 
     queue.push(start, vec![entry(1)]);
     let mark = queue.mark_flush();
-    assert_eq!(queue.due(start), Due::Now);
+    assert_eq!(queue.due(start), NextAction::Now);
     assert!(!queue.is_settled(mark));
     queue.take();
     assert!(!queue.is_settled(mark), "the entry is in flight");
     queue.push(start, vec![entry(1)]);
     queue.finish();
     assert!(queue.is_settled(mark), "later entries do not count");
-    assert_eq!(queue.due(start), Due::At(at));
+    assert_eq!(queue.due(start), NextAction::At(at));
     queue.close();
-    assert_eq!(queue.due(start), Due::Now);
+    assert_eq!(queue.due(start), NextAction::Now);
     queue.take();
-    assert_eq!(queue.due(start), Due::Done);
+    assert_eq!(queue.due(start), NextAction::Done);
 }
 
 /// Scenario: collections have five spans each; the queue has space for eight spans, and a request for three.
@@ -77,14 +77,14 @@ fn joined_spans_are_counted_individually() {
         (dropped.len(), queue.stats().queued, queue.stats().dropped.queue_full),
         (1, 5, 5)
     );
-    assert_eq!(queue.due(Instant::now()), Due::Now);
+    assert_eq!(queue.due(Instant::now()), NextAction::Now);
     assert_eq!(queue.take().len(), 1);
     assert_eq!((queue.stats().queued, queue.stats().in_flight), (0, 5));
 }
 
 /// Scenario: the receiver does not accept the signal for eleven minutes, and then accepts it.
-/// Guarantee: the state is new only once; first many queued items are kept, after ten minutes few, and the dropped ones
-/// are counted; once the signal was accepted, the whole queue is used.
+/// Guarantee: the state is new only once; first many queued items are kept, after ten minutes few, and the dropped
+/// items are counted; once the signal was accepted, the whole queue is used.
 #[test]
 fn unsupported_signal_keeps_fewer_items() {
     let mut queue = Queue::default();
@@ -118,7 +118,8 @@ fn unsupported_signal_keeps_fewer_items() {
     assert_eq!((queue.stats().queued, queue.is_foreign()), (10, false));
 }
 
-/// Scenario: a receiver refuses a large request as too large; later its settings change, and then the receiver.
+/// Scenario: a receiver refuses a large request as too large; later the settings of the queue change, and then the
+/// receiver.
 /// Guarantee: requests are smaller until the receiver changes.
 #[test]
 fn learned_limit_is_kept_for_receiver() {

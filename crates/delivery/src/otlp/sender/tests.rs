@@ -15,7 +15,7 @@ use crate::otlp::batch::Entry;
 use crate::otlp::settings::{DiskQueue, Limits};
 use crate::otlp::signal::Signal;
 use crate::otlp::stats::SignalStats;
-use crate::otlp::store_handle::{Found, StoreHandle};
+use crate::otlp::store_handle::{StoreHandle, StoredItems};
 use crate::otlp::target::Script;
 use crate::transport::receiver::{Protocol, Receiver};
 
@@ -61,8 +61,8 @@ impl Sending {
     fn toward(target: Arc<Target>, directory: Option<&Path>) -> Self {
         let opened = directory.map(|directory| StoreHandle::open(&disk(directory), Instant::now()));
         let (store_handle, found) = match opened {
-            Some((store_handle, _, Found::Now([found, ..]))) => (Some(store_handle), found),
-            Some((.., Found::Later(_))) => panic!("the disk is slow"),
+            Some((store_handle, _, StoredItems::Now([found, ..]))) => (Some(store_handle), found),
+            Some((.., StoredItems::Later(_))) => panic!("the disk is slow"),
             None => (None, 0),
         };
         let outgoing = Arc::new(Outgoing::new(
@@ -165,9 +165,9 @@ fn again(after: Option<Duration>) -> Answer {
     }
 }
 
-/// Scenario: a receiver is unavailable for the whole time for which a batch may be retried; then it accepts the next
-/// batch.
-/// Guarantee: no delay exceeds 2 s, and the first one does not exceed 1 s; the batch expires at its deadline and not
+/// Scenario: a receiver is unavailable for the whole time for which a batch is retried; then the receiver accepts the
+/// next batch.
+/// Guarantee: no delay exceeds 2 s, and the first delay does not exceed 1 s; the batch expires at its deadline and not
 /// earlier; the next batch is sent.
 #[tokio::test(start_paused = true)]
 async fn batch_is_retried_until_it_expires() {
@@ -294,7 +294,8 @@ async fn flush_does_not_wait_for_unsupported_signal() {
 }
 
 /// Scenario: a receiver answers twelve times that it is exhausted and requests no delay; then it accepts all requests.
-/// Guarantee: the first request is retried as a whole; there are a few requests, not thousands; no item is dropped.
+/// Guarantee: there are fewer than 40 requests, not thousands; the twelve answers take more than 5 s; no item is
+/// dropped.
 #[tokio::test(start_paused = true)]
 async fn exhausted_receiver_gets_few_requests() {
     let exhausted = Answer::TooLarge {
@@ -315,8 +316,8 @@ async fn exhausted_receiver_gets_few_requests() {
 
 /// Scenario: with a queue on disk, a receiver is unavailable for an hour while an item arrives every second; then it is
 /// available permanently.
-/// Guarantee: the recovery is detected within 2 s; no item is dropped, although more items arrived than memory would
-/// have kept for that time; new items are sent before stored ones; the disk is finally empty.
+/// Guarantee: nearly all items are stored during the outage, although it lasts longer than a batch is retried from
+/// memory; the recovery is detected within 2 s; no item is dropped, and the disk is finally empty.
 #[tokio::test(start_paused = true)]
 async fn hour_without_receiver_loses_no_item() {
     let folder = tempfile::tempdir().unwrap();
@@ -343,10 +344,10 @@ fn refused() -> Answer {
     }
 }
 
-/// Scenario: if refused requests are kept, a receiver refuses two requests and accepts the following ones; then it
-/// permanently refuses one request and accepts all others.
-/// Guarantee: the two are sent again only after others were accepted; the refused one is sent again eight times, at
-/// least a minute apart, and then dropped; the others are never delayed.
+/// Scenario: if refused requests are kept, a receiver refuses two requests and accepts the following requests; then the
+/// receiver permanently refuses one request and accepts all other requests.
+/// Guarantee: the two requests are sent again once each and accepted; the permanently refused request is sent again
+/// eight times, at least a minute apart, and then dropped; all other items are exported.
 #[tokio::test(start_paused = true)]
 async fn refused_request_is_sent_again() {
     let sending = Sending::to([refused(), refused()]);
@@ -467,8 +468,8 @@ async fn restart_sends_stored_items() {
     assert_eq!((stats.given, stats.stored, stats.dropped.total()), (11, 0, 0));
 }
 
-/// Scenario: with a queue on disk, a receiver that has accepted the signal answers 404 for a while; another one never
-/// accepts it.
+/// Scenario: with a queue on disk, a receiver that has accepted the signal answers 404 for a while; another receiver
+/// answers 404 from the start.
 /// Guarantee: the items of the first receiver are stored on disk and sent later; the items of the second receiver stay
 /// in memory.
 #[tokio::test(start_paused = true)]

@@ -1,12 +1,12 @@
-//! One recording of an incident, from the first bytes of its file until it has its final name. The writer decides which
-//! incidents are recorded, and for how long.
+//! One recording of an incident, from its first bytes until it has its final name. The writer decides which incidents
+//! are recorded, and the duration.
 
 use std::fs::File;
 use std::io::{self, Write as _};
 use std::sync::Arc;
 use std::time::Instant;
 
-use gc_rules::incident::Share;
+use incidents::QuotaOwner;
 use jiff::Timestamp;
 use jiff::tz::TimeZone;
 use nettrace::encode::EncodeError;
@@ -15,33 +15,33 @@ use nettrace::{SystemTime, TraceHeader};
 
 use crate::black_box::files::Files;
 use base::run_key::RunKey;
-use targets::black_box::{BlackBoxes, Kept, More, Piece};
+use targets::black_box::{BlackBoxes, Piece, RetainedEvents, StreamContinuation};
 
 /// A file that is being written.
 #[derive(Debug)]
 pub(super) struct Recording {
     pub(super) run: RunKey,
     /// Owner of the recording; `None` if unknown.
-    pub(super) share: Option<Share>,
+    pub(super) share: Option<QuotaOwner>,
     pub(super) id: Arc<str>,
     file: File,
     rewriter: Rewriter,
     header: Arc<TraceHeader>,
-    /// Ticks of the last event before the incident.
+    /// Ticks of the last event before the incident; `None` if no earlier event was kept.
     incident: Option<i64>,
     pub(super) until: Instant,
     pub(super) bytes: u64,
 }
 
-/// Returns the header of a recording, whose clock starts with the oldest kept event. The session may have started much
-/// earlier, and readers of the recording would take that time for a period without events.
-fn beginning(kept: &Kept) -> TraceHeader {
+/// Returns the header of a recording, whose clock starts with the oldest kept event. The session can have started much
+/// earlier, and readers of the recording would take the time before this event for a period without events.
+fn beginning(kept: &RetainedEvents) -> TraceHeader {
     let header = &*kept.header;
     later(header, oldest(kept)).unwrap_or_else(|| header.clone())
 }
 
 /// Returns the ticks of the oldest kept event; `None` if there is no event yet.
-fn oldest(kept: &Kept) -> Option<i64> {
+fn oldest(kept: &RetainedEvents) -> Option<i64> {
     let mut reading = Rewriter::new(&kept.header).ok()?;
     for frames in kept.pieces.iter().filter_map(Piece::frames) {
         reading.frames(&frames).ok()?;
@@ -85,7 +85,7 @@ fn later(header: &TraceHeader, ticks: Option<i64>) -> Option<TraceHeader> {
 }
 
 #[derive(Debug, thiserror::Error)]
-pub(super) enum Failed {
+pub(super) enum WriteError {
     #[error("{0}")]
     Write(#[from] io::Error),
     #[error("{0}")]
@@ -95,12 +95,12 @@ pub(super) enum Failed {
 impl Recording {
     /// Creates the file and writes the kept part of the stream.
     pub(super) fn begin(
-        (run, share): (RunKey, Option<Share>),
+        (run, share): (RunKey, Option<QuotaOwner>),
         id: &Arc<str>,
-        kept: &Kept,
+        kept: &RetainedEvents,
         files: &Files,
         until: Instant,
-    ) -> Result<Self, Failed> {
+    ) -> Result<Self, WriteError> {
         let file = files.create(id, share.clone())?;
         let mut recording = Self {
             run,
@@ -118,14 +118,14 @@ impl Recording {
         Ok(recording)
     }
 
-    /// Writes the blocks that have arrived since the last call.
-    pub(super) fn go_on(&mut self, boxes: &BlackBoxes) -> Result<More, Failed> {
+    /// Writes the blocks that have arrived since the last call. Returns whether the stream can continue.
+    pub(super) fn go_on(&mut self, boxes: &BlackBoxes) -> Result<StreamContinuation, WriteError> {
         let next = boxes.next(self.run);
         self.write(&next.pieces)?;
         Ok(next.more)
     }
 
-    fn write(&mut self, pieces: &[Piece]) -> Result<(), Failed> {
+    fn write(&mut self, pieces: &[Piece]) -> Result<(), WriteError> {
         for piece in pieces {
             if let Some(frames) = piece.frames() {
                 self.rewriter.frames(&frames)?;
@@ -135,7 +135,7 @@ impl Recording {
         Ok(())
     }
 
-    fn put(&mut self) -> Result<(), Failed> {
+    fn put(&mut self) -> Result<(), WriteError> {
         let bytes = self.rewriter.take()?;
         self.file.write_all(&bytes)?;
         self.bytes += bytes.len() as u64;
@@ -143,7 +143,7 @@ impl Recording {
     }
 
     /// Completes the stream, and gives the file its final name. Returns a sentence for the log.
-    pub(super) fn complete(mut self, files: &Files) -> Result<String, Failed> {
+    pub(super) fn complete(mut self, files: &Files) -> Result<String, WriteError> {
         self.put()?;
         let (events, lost, span) = (self.rewriter.events(), self.rewriter.lost(), self.rewriter.span());
         let last = self.rewriter.finish()?;

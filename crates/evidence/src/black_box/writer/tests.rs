@@ -5,7 +5,7 @@ use std::path::Path;
 use nettrace::encode::{Encoder, EventRecord};
 use nettrace::{Decoder, Ending, Format, Options, TraceHeader};
 
-use gc_rules::incident::RECORDS_EVERY_NS;
+use incidents::RECORDS_INTERVAL_NS;
 
 use super::super::BlackBoxOptions;
 use super::*;
@@ -50,8 +50,8 @@ struct Setting {
     writer: Writer,
 }
 
-fn share() -> Share {
-    Share {
+fn share() -> QuotaOwner {
+    QuotaOwner {
         tenant: "user 1000".into(),
         service: "shop".into(),
     }
@@ -102,8 +102,8 @@ fn recording_covers_time_before_and_after() {
     setting.writer.tick(now);
     setting.writer.incident(RUN, &ID.into(), now);
     read(&mut decoder, &bytes[bytes.len() / 3 * 2..]);
-    setting.writer.tick(now + EVERY);
-    assert_eq!(setting.writer.next(), Some(now + 2 * EVERY));
+    setting.writer.tick(now + WRITE_INTERVAL);
+    assert_eq!(setting.writer.next(), Some(now + 2 * WRITE_INTERVAL));
     assert!(setting.files.list().unwrap().is_empty());
     setting.writer.tick(now + FOLLOWS);
     let list = setting.files.list().unwrap();
@@ -118,10 +118,10 @@ fn recording_covers_time_before_and_after() {
     assert!(!partial.exists());
 }
 
-/// Scenario: a process is killed during a recording; another one without an incident is killed for memory; a third one
-/// exits without further reports; other processes of its service die within ten minutes and later.
+/// Scenario: a process is killed during a recording; another process without an incident is killed for memory; a third
+/// process exits without further reports; other processes of its service die within ten minutes and later.
 /// Guarantee: the first recording is complete at once and the only one; the second process leaves one recording; the
-/// stream of the third is dropped after two minutes; deaths of a service leave one recording per ten minutes.
+/// stream of the third process is dropped after two minutes; deaths of a service leave one recording per ten minutes.
 #[test]
 fn dead_process_leaves_one_recording() {
     let mut setting = set_up();
@@ -160,8 +160,8 @@ fn dead_process_leaves_one_recording() {
     // Other processes of the service die within ten minutes and after ten minutes.
     for (number, at, is_recorded) in [
         (2, 0, true),
-        (3, RECORDS_EVERY_NS - 1, false),
-        (4, RECORDS_EVERY_NS, true),
+        (3, RECORDS_INTERVAL_NS - 1, false),
+        (4, RECORDS_INTERVAL_NS, true),
     ] {
         let run = RunKey { pid: number, ..RUN };
         let mut decoder = Decoder::new(Options::default());
@@ -173,19 +173,19 @@ fn dead_process_leaves_one_recording() {
         setting.writer.died(run, Moment::from_ns(at), &id);
         assert_eq!(setting.files.knows(&id), is_recorded, "{number}");
     }
-    setting.writer.tick(now + REMEMBERED);
+    setting.writer.tick(now + EXITED_RETENTION);
     read(&mut tapped(&setting.boxes), &cut);
     setting.writer.ended(RUN, share(), now);
     setting.writer.tick(now);
-    assert!(setting.boxes.held() > 0 && setting.writer.next() == Some(now + REMEMBERED));
-    setting.writer.tick(now + REMEMBERED);
+    assert!(setting.boxes.held() > 0 && setting.writer.next() == Some(now + EXITED_RETENTION));
+    setting.writer.tick(now + EXITED_RETENTION);
     assert_eq!((setting.boxes.held(), setting.writer.next()), (0, None));
     assert_eq!(setting.files.list().unwrap().len(), 2);
 }
 
-/// Scenario: the directory does not exist when an incident starts, and is deleted during a recording; an incident
-/// concerns a process that is not read.
-/// Guarantee: no file is created, no memory is held, and the next incident is recorded.
+/// Scenario: the first incident concerns a process whose stream has not been read. The directory does not exist when
+/// the second incident starts, and is deleted during the recording of the third incident.
+/// Guarantee: the first three incidents leave no file, and the next incident is recorded.
 #[test]
 fn failing_disk_loses_only_its_recordings() {
     let mut setting = set_up();
@@ -211,8 +211,8 @@ fn failing_disk_loses_only_its_recordings() {
 
 /// Scenario: the maximum number of recordings is open: most of one tenant with many service names, the others of two
 /// services of another tenant; each tenant starts one more.
-/// Guarantee: the tenant with most recordings loses one to the other tenant; its own new service gets none, because all
-/// of its services have one.
+/// Guarantee: the tenant with the most recordings loses one recording to the other tenant. Its own new service gets no
+/// recording, because each of its services has at most one.
 #[test]
 fn tenant_with_most_recordings_loses_one() {
     let mut setting = set_up();
@@ -225,7 +225,7 @@ fn tenant_with_most_recordings_loses_one() {
         read(&mut decoder, &stream(2));
         decoders.push(decoder);
         let id: Arc<str> = format!("20261123T114742Z-{service}-{pid}-1").into();
-        let share = Share {
+        let share = QuotaOwner {
             tenant: tenant.into(),
             service: service.into(),
         };
@@ -258,5 +258,5 @@ fn tenant_with_most_recordings_loses_one() {
     );
     // Each of the tenant's services has one recording, so none can be ended.
     assert!(!begin(&mut setting.writer, 301, "pod a", "new"));
-    assert_eq!(setting.writer.open.len(), MOST_OPEN);
+    assert_eq!(setting.writer.open.len(), MAX_OPEN);
 }

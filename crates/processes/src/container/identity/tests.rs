@@ -111,7 +111,7 @@ fn filled(text: &str) -> String {
 
 /// Scenario: the file is as the kernel writes it under each runtime, driver and version, including groups with
 /// deceptive names.
-/// Guarantee: the ids are those of the outermost container, and a path without ids yields none.
+/// Guarantee: the ids of the outermost container are returned, and a path without ids yields no ids.
 #[test]
 fn runtimes_are_recognized() {
     let known = |id: &str| (id != "-").then(|| filled(id));
@@ -129,7 +129,7 @@ fn runtimes_are_recognized() {
     }
 }
 
-/// Scenario: groups are inside a container or outside any.
+/// Scenario: groups are inside a container or outside all containers.
 /// Guarantee: groups created inside are distinguished from the container's own group.
 #[test]
 fn own_group_of_container_is_known() {
@@ -139,8 +139,8 @@ fn own_group_of_container_is_known() {
 }
 
 /// Scenario: a pod, a container, a user's process, and a user who creates groups with names of containers are seen from
-/// the host's namespace and from another one.
-/// Guarantee: each has its true owner, and no name that a user chooses changes that.
+/// the host's namespace and from another namespace.
+/// Guarantee: each process has its true owner, and a name that a user chooses does not change the owner.
 #[test]
 fn process_cannot_choose_its_owner() {
     let of = |groups: &str| tenant(groups, &identity(groups), Some(1000));

@@ -1,19 +1,20 @@
-//! Parser for `/proc/PID/smaps`: resident pages of a process, and those that belong to its heap.
+//! Parser for `/proc/PID/smaps`: resident pages of a process, and the resident pages of its heap.
 //!
 //! # Location of the heap
 //!
 //! The collector reserves one large range of addresses and makes parts of it usable on demand. It excludes parts that
 //! are only reserved from core dumps (`madvise(MADV_DONTDUMP)`, flag `dd`), as does the rest of the runtime, and no
 //! other code. The heap is therefore the memory between the first and the last such part in a row of anonymous mappings
-//! without gaps. If there are several rows, it is the row whose usable size equals the bytes that the collector has
-//! committed. Its tables are in the same row or next to it. Observed on .NET 8, 9 and 10.
+//! without gaps. If there are several rows, the heap is the row whose usable size is nearest to the bytes that the
+//! collector has committed. The tables of the collector are in the same row or next to this row. Observed on .NET 8, 9
+//! and 10.
 //!
 //! If the range is in use at its very start or up to its end, that part has no mark beyond it, and memory of other
 //! owners can follow. The committed bytes decide in this case as well ([`Heap::fit`]).
 
 /// Resident pages of a process, in bytes.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct Resident {
+pub struct ResidentPages {
     /// All resident pages.
     pub all: Option<u64>,
     /// Private (anonymous) pages.
@@ -29,11 +30,11 @@ pub struct Resident {
 /// Resident and usable bytes in a possible range of the collector.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(super) struct Heap {
-    /// Memory that precedes the range without a gap, which may or may not belong to the heap.
+    /// Memory that precedes the range without a gap, and can belong to the heap or to another owner.
     before: Usable,
     /// Memory between the first and the last part that is only reserved.
     inside: Usable,
-    /// Memory that follows the range without a gap, which may or may not belong to the heap.
+    /// Memory that follows the range without a gap, and can belong to the heap or to another owner.
     behind: Usable,
 }
 
@@ -72,19 +73,19 @@ impl Heap {
 fn resident(rows: &[Heap], wanted: u64) -> Option<u64> {
     let fits = rows.iter().map(|row| row.fit(wanted));
     let nearest = fits.min_by_key(|usable| usable.size.abs_diff(wanted))?;
-    let has_all = (u128::from(nearest.size) + u128::from(ELSEWHERE)) * 10 >= u128::from(wanted) * 8;
+    let has_all = (u128::from(nearest.size) + u128::from(MAX_TABLE_BYTES)) * 10 >= u128::from(wanted) * 8;
     has_all.then_some(nearest.resident)
 }
 
 /// Maximum number of committed bytes that can be located elsewhere: tables.
-const ELSEWHERE: u64 = 4 << 20;
+const MAX_TABLE_BYTES: u64 = 4 << 20;
 
 /// Maximum number of rows that are kept; the runtime has about ten.
-const MOST_ROWS: usize = 256;
+const MAX_ROWS: usize = 256;
 
 /// State of the parser, which processes the file line by line.
 #[derive(Debug, Default)]
-pub(super) struct Walk {
+pub(super) struct MapsParser {
     all: u64,
     anonymous: u64,
     shared: u64,
@@ -122,7 +123,7 @@ struct Row {
     is_over: bool,
 }
 
-impl Walk {
+impl MapsParser {
     pub(super) fn line(&mut self, line: &str) {
         let mut words = line.split_ascii_whitespace();
         let Some(first) = words.next() else { return };
@@ -147,11 +148,11 @@ impl Walk {
     }
 
     /// Finishes after the last line. `wanted` is described at [`resident`]; without it, the heap is unknown.
-    pub(super) fn finish(mut self, wanted: Option<u64>) -> Resident {
+    pub(super) fn finish(mut self, wanted: Option<u64>) -> ResidentPages {
         self.close();
         self.close_row();
         let heap = wanted.and_then(|wanted| resident(&self.rows, wanted));
-        Resident {
+        ResidentPages {
             all: Some(self.all),
             anonymous: Some(self.anonymous),
             shared: Some(self.shared),
@@ -178,7 +179,7 @@ impl Walk {
 
     fn close_row(&mut self) {
         let Row { heap, .. } = std::mem::take(&mut self.row);
-        self.rows.extend(heap.filter(|_| self.rows.len() < MOST_ROWS));
+        self.rows.extend(heap.filter(|_| self.rows.len() < MAX_ROWS));
     }
 }
 
@@ -228,13 +229,13 @@ fn mapping<'a>(range: &str, mut words: impl Iterator<Item = &'a str>) -> Option<
 }
 
 /// Parses the `status` of a process, which is used if `smaps` is not read.
-pub(super) fn of_status(status: &str) -> Resident {
+pub(super) fn parse_status(status: &str) -> ResidentPages {
     let figure = |key: &str| {
         let line = status.lines().find_map(|line| line.strip_prefix(key))?;
         let kib: u64 = line.split_ascii_whitespace().next()?.parse().ok()?;
         kib.checked_mul(1024)
     };
-    Resident {
+    ResidentPages {
         all: figure("VmRSS:"),
         anonymous: figure("RssAnon:"),
         shared: figure("RssShmem:"),
@@ -247,8 +248,8 @@ pub(super) fn of_status(status: &str) -> Resident {
 mod tests {
     use super::*;
 
-    fn walked(mappings: &[(&str, u64, &str)], wanted: Option<u64>) -> Resident {
-        let mut walk = Walk::default();
+    fn walked(mappings: &[(&str, u64, &str)], wanted: Option<u64>) -> ResidentPages {
+        let mut walk = MapsParser::default();
         for (head, kib, flags) in mappings {
             let anonymous = if head.contains('/') { 0 } else { *kib };
             let text = format!(
@@ -297,7 +298,7 @@ mod tests {
 
     /// Scenario: in a small container, the runtime has reserved more memory for compiled code than the collector for
     /// objects.
-    /// Guarantee: the heap is the row whose size equals the committed bytes.
+    /// Guarantee: the heap is the row whose size is nearest to the committed bytes.
     #[test]
     fn largest_reserved_row_need_not_be_heap() {
         let mut all = vec![
@@ -310,9 +311,9 @@ mod tests {
         assert_eq!(walked(&all, Some(4 << 20)).heap, Some(4000 << 10));
     }
 
-    /// Scenario: in the same mappings, the collector has committed the memory behind its last reserved part (large
-    /// objects up to the end of its range) and tables before the first part; in another case it has committed far more
-    /// than exists there (segments).
+    /// Scenario: the mappings are the same, but the collector has committed the memory behind its last reserved part
+    /// (large objects up to the end of its range) and tables before the first part. In another case, it has committed
+    /// far more memory than the mappings contain (segments).
     /// Guarantee: in the first case all committed memory counts, and in the second case the heap is unknown.
     #[test]
     fn committed_bytes_determine_end_of_heap() {
@@ -350,7 +351,7 @@ mod tests {
         );
         assert_eq!((resident.shared, resident.heap), (Some(40 << 10), None));
         assert_eq!((resident.anonymous, resident.files), (Some(16 << 10), Some(0)));
-        let mut walk = Walk::default();
+        let mut walk = MapsParser::default();
         for line in [
             "",
             "-",
@@ -370,12 +371,12 @@ mod tests {
     /// Guarantee: its figures are known, and its heap is unknown.
     #[test]
     fn status_has_the_sums() {
-        let resident = of_status("VmRSS:\t 30 kB\nRssAnon:\t 20 kB\nRssFile:\t 8 kB\nRssShmem:\t 2 kB\n");
+        let resident = parse_status("VmRSS:\t 30 kB\nRssAnon:\t 20 kB\nRssFile:\t 8 kB\nRssShmem:\t 2 kB\n");
         assert_eq!((resident.all, resident.anonymous), (Some(30 << 10), Some(20 << 10)));
         assert_eq!(
             (resident.files, resident.shared, resident.heap),
             (Some(8 << 10), Some(2 << 10), None)
         );
-        assert_eq!(of_status(""), Resident::default());
+        assert_eq!(parse_status(""), ResidentPages::default());
     }
 }

@@ -7,7 +7,7 @@ use dotnet_diagnostics::discovery::parse_stat;
 use rustix::fs::CWD;
 
 use super::HeapFigures;
-use super::maps::{Resident, Walk, of_status};
+use super::maps::{MapsParser, ResidentPages, parse_status};
 use crate::container::figures::Figures;
 use crate::container::group::{MAX_FILE_BYTES, folder, open, text};
 use crate::container::read::{ProcessScan, Reader};
@@ -16,8 +16,8 @@ use crate::container::read::{ProcessScan, Reader};
 const MAX_SMAPS_BYTES: u64 = 64 << 20;
 
 /// Maximum resident size of a process whose pages are counted, in bytes. The kernel visits all pages, 10 to 20 ms for
-/// each GiB, and the process may have to wait during that time when it maps memory.
-const MOST_COUNTED: u64 = 8 << 30;
+/// each GiB, and during this time, the process has to wait if it maps memory.
+const MAX_COUNTED: u64 = 8 << 30;
 
 /// A memory reading of a process.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -25,11 +25,11 @@ pub struct MemoryReading {
     /// Figures of the control group.
     pub figures: Figures,
     /// Resident pages.
-    pub resident: Resident,
+    pub resident: ResidentPages,
 }
 
-/// Reads the memory of a process. Returns `None` if the process has exited or if another process has its pid
-/// (`start_time`: field 22 of its `stat`). Blocks the calling thread.
+/// Reads the memory of a process. Returns `None` if the process has exited or if another process has its pid.
+/// `start_time` is field 22 of its `stat`. Blocks the calling thread.
 ///
 /// `heap` has the figures of the newest collection. The committed bytes in it are used to recognize the heap.
 pub fn read(pid: u32, start_time: u64, heap: &HeapFigures) -> Option<MemoryReading> {
@@ -39,8 +39,8 @@ pub fn read(pid: u32, start_time: u64, heap: &HeapFigures) -> Option<MemoryReadi
     if parse_stat(small("stat")?.as_bytes())?.start_time != start_time {
         return None;
     }
-    let status = of_status(&small("status")?);
-    let is_small = status.all.is_some_and(|bytes| bytes <= MOST_COUNTED);
+    let status = parse_status(&small("status")?);
+    let is_small = status.all.is_some_and(|bytes| bytes <= MAX_COUNTED);
     let counted = is_small.then(|| smaps(&process, heap.all_committed())).flatten();
     Some(MemoryReading {
         resident: counted.unwrap_or(status),
@@ -48,9 +48,9 @@ pub fn read(pid: u32, start_time: u64, heap: &HeapFigures) -> Option<MemoryReadi
     })
 }
 
-fn smaps(process: &OwnedFd, wanted: Option<u64>) -> Option<Resident> {
+fn smaps(process: &OwnedFd, wanted: Option<u64>) -> Option<ResidentPages> {
     let mut file = BufReader::with_capacity(64 << 10, open(process, "smaps")?.take(MAX_SMAPS_BYTES));
-    let mut walk = Walk::default();
+    let mut walk = MapsParser::default();
     let mut line = Vec::new();
     while file.read_until(b'\n', &mut line).ok()? > 0 {
         walk.line(&String::from_utf8_lossy(&line));
@@ -64,8 +64,8 @@ fn smaps(process: &OwnedFd, wanted: Option<u64>) -> Option<Resident> {
 mod tests {
     use super::*;
 
-    /// Scenario: the memory of this test process is read, then that of another run with its pid.
-    /// Guarantee: its pages are counted and consistent, and the other run is not read.
+    /// Scenario: the memory of this test process is read, then the memory of another run with the same pid.
+    /// Guarantee: the pages of this process are counted and consistent, and the other run is not read.
     #[test]
     fn own_pages_are_counted() {
         let stat = std::fs::read("/proc/self/stat").unwrap();

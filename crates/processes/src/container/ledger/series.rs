@@ -1,12 +1,13 @@
 //! Growth of the lines of a ledger, computed from two readings.
 
 use base::time::Moment;
-use gc_rules::ledger::{Growth, Ledger, MemoryVerdict, WORTH_SAYING};
+use rule_engine::ledger::{Growth, Ledger, MemoryVerdict, WORTH_SAYING};
 
 /// Minimum interval between two readings for growth, because the heap is as of its newest collection.
-const LEAST_NS: u64 = 10_000_000_000;
+const MIN_NS: u64 = 10_000_000_000;
 
-/// Age of the reading that is compared with; at most twice this value.
+/// Age at which a reading becomes the base that new readings are compared with. The base is replaced at about twice
+/// this age.
 const BASE_NS: u64 = 120_000_000_000;
 
 const MINUTE_NS: u64 = 60_000_000_000;
@@ -39,7 +40,7 @@ impl Series {
         ledger
     }
 
-    /// Returns the newest reading and its time.
+    /// Returns the newest reading and its time, or `None` if there is no reading.
     pub fn newest(&self) -> Option<(Moment, &Ledger)> {
         self.newest.as_ref().map(|(at, ledger)| (*at, ledger))
     }
@@ -47,7 +48,7 @@ impl Series {
 
 /// Fills in the growth since `base`, which is `passed_ns` old.
 fn grow(ledger: &mut Ledger, base: &Ledger, passed_ns: u64) {
-    if passed_ns < LEAST_NS {
+    if passed_ns < MIN_NS {
         return;
     }
     let within = |line: fn(&Ledger) -> Option<u64>, passed_ns: u64| {
@@ -58,7 +59,7 @@ fn grow(ledger: &mut Ledger, base: &Ledger, passed_ns: u64) {
     let (live, not_looked_at) = (of(|ledger| ledger.live), of(|ledger| ledger.not_looked_at));
     // Live objects grow in steps, one for each full collection, so their growth uses the time between steps. The
     // remaining growth of the heap belongs to objects not looked at yet.
-    let steps_ns = between_full_collections(ledger, base, passed_ns).filter(|ns| *ns >= LEAST_NS);
+    let steps_ns = between_full_collections(ledger, base, passed_ns).filter(|ns| *ns >= MIN_NS);
     let (live, not_looked_at) = match (steps_ns, live, not_looked_at) {
         (Some(steps_ns), Some(plain), Some(rest)) => {
             let live = within(|ledger| ledger.live, steps_ns);
@@ -105,8 +106,8 @@ fn grow(ledger: &mut Ledger, base: &Ledger, passed_ns: u64) {
     ledger.fastest_per_minute = fastest.map(|(bytes, _)| bytes);
 }
 
-/// Returns the time between the newest full collection of `base` and that of `ledger`, which is `passed_ns` later, or
-/// `None` if both are the same collection or one is unknown.
+/// Returns the time between the newest full collection of `base` and the newest full collection of `ledger`, or `None`
+/// if both are the same collection or one is unknown. `ledger` is `passed_ns` later than `base`.
 fn between_full_collections(ledger: &Ledger, base: &Ledger, passed_ns: u64) -> Option<u64> {
     let ns = |seconds: u64| seconds.checked_mul(1_000_000_000);
     let (ago_ns, base_ago_ns) = (ns(ledger.not_looked_at_s?)?, ns(base.not_looked_at_s?)?);

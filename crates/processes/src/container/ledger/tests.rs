@@ -24,7 +24,7 @@ fn usual() -> Sources {
             ..Memory::default()
         }),
         largest_other: None,
-        resident: Resident {
+        resident: ResidentPages {
             all: mib(520),
             anonymous: mib(483),
             shared: mib(6),
@@ -43,8 +43,8 @@ fn usual() -> Sources {
 }
 
 /// Scenario: a full collection left 100 MB of old objects one minute ago, six minutes ago, or never.
-/// Guarantee: objects that became old since, or all of them if the collection was too long ago, are a separate line
-/// next to live objects, and the lines add up.
+/// Guarantee: objects that became old since the full collection are a separate line next to live objects, and the lines
+/// add up. If the full collection was too long ago or never happened, all old objects are in this line.
 #[test]
 fn old_objects_age_since_full_collection() {
     const MINUTE: u64 = 60_000_000_000;
@@ -85,8 +85,8 @@ fn lines_of_container_add_up_to_usage() {
     assert!(ledger.counted);
 }
 
-/// Scenario: most of the heap's live memory was never touched (large arrays that are not cleared); in another case a
-/// heap has committed far more than is resident, next to a native leak.
+/// Scenario: most of the heap's live memory was never touched (large arrays that are not cleared). In another case, a
+/// heap has committed far more memory than is resident, next to a native leak.
 /// Guarantee: memory that is not resident is in no line, and the leak is not attributed to the heap.
 #[test]
 fn committed_memory_is_not_resident_memory() {
@@ -238,7 +238,7 @@ fn memory() -> impl Strategy<Value = Memory> {
 
 fn sources() -> impl Strategy<Value = Sources> {
     let resident =
-        (bytes(), bytes(), bytes(), bytes(), bytes()).prop_map(|(all, anonymous, shared, files, heap)| Resident {
+        (bytes(), bytes(), bytes(), bytes(), bytes()).prop_map(|(all, anonymous, shared, files, heap)| ResidentPages {
             all,
             anonymous,
             shared,
@@ -265,8 +265,8 @@ fn sources() -> impl Strategy<Value = Sources> {
 }
 
 proptest! {
-    /// Scenario: arbitrary sources need not be consistent.
-    /// Guarantee: if the usage is known, the lines and the unknown rest equal it exactly; the collector's lines are
+    /// Scenario: the sources are arbitrary and not necessarily consistent.
+    /// Guarantee: if the usage is known, the lines and the unknown rest add up to it exactly; the collector's lines are
     /// within its resident pages; headroom plus usage is the limit, unless the limit is exceeded.
     #[test]
     fn lines_never_exceed_what_they_share(sources in sources()) {
@@ -302,7 +302,7 @@ proptest! {
         prop_assert_eq!((ledger.live, ledger.free), (None, None));
         prop_assert_eq!(without(|sources| sources.heap.bookkeeping = None).bookkeeping, None);
         prop_assert_eq!(without(|sources| sources.limit = None).headroom, None);
-        let ledger = without(|sources| sources.resident = Resident::default());
+        let ledger = without(|sources| sources.resident = ResidentPages::default());
         prop_assert_eq!(ledger.native, None);
         sources.group = None;
         let ledger = divide(&sources);

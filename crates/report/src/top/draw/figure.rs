@@ -75,7 +75,7 @@ pub(super) fn bytes(value: Option<u64>) -> String {
     }
 }
 
-/// Formats the time since a timestamp.
+/// Formats the time since a timestamp, or returns `None` if the timestamp is invalid.
 pub(super) fn age(since: &str, now_ms: u64) -> Option<String> {
     let since: jiff::Timestamp = since.parse().ok()?;
     let since = u64::try_from(since.as_millisecond()).ok()?;

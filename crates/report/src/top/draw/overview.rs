@@ -12,9 +12,9 @@ use crate::top::record::{Incident, MemoryLines, Minute, Row};
 use crate::top::state::{Screen, Sort};
 
 /// Maximum number of incidents listed above the processes.
-const MOST_INCIDENTS: usize = 5;
+const MAX_INCIDENTS: usize = 5;
 /// Minimum number of characters of a title.
-const LEAST_TITLE: usize = 12;
+const MIN_TITLE: usize = 12;
 
 pub(super) fn overview(frame: &mut Frame<'_>, state: &Screen, area: Rect) {
     let open: Vec<&Incident> = state
@@ -23,7 +23,7 @@ pub(super) fn overview(frame: &mut Frame<'_>, state: &Screen, area: Rect) {
         .iter()
         .filter(|incident| incident.until.is_none())
         .collect();
-    let most = MOST_INCIDENTS.min(usize::from(area.height) / 4).max(1);
+    let most = MAX_INCIDENTS.min(usize::from(area.height) / 4).max(1);
     let shown = open.len().min(most);
     let more = open.len() - shown;
     let height = u16::try_from(shown + usize::from(more > 0) + usize::from(shown > 0)).unwrap_or(0);
@@ -66,7 +66,7 @@ pub(super) fn incident_line(incident: &Incident, now_ms: u64, width: u16) -> Lin
     let word = format!("{:<9}", incident.severity);
     let who = format!("{who}{pid}");
     let others = word.chars().count() + who.chars().count() + since.chars().count();
-    let room = usize::from(width).saturating_sub(others).max(LEAST_TITLE);
+    let room = usize::from(width).saturating_sub(others).max(MIN_TITLE);
     Line::from(vec![
         Span::styled(word, severity(&incident.severity)),
         Span::styled(cut(&incident.title, room), BOLD),
@@ -117,30 +117,30 @@ const fn column(name: &'static str, width: u16, from: u16, cell: fn(&Row) -> Cel
     }
 }
 
-fn of_minute<T>(row: &Row, figure: impl Fn(&Minute) -> Option<T>) -> Option<T> {
+fn read_minute<T>(row: &Row, figure: impl Fn(&Minute) -> Option<T>) -> Option<T> {
     row.minute.as_ref().and_then(figure)
 }
 
-fn of_memory(row: &Row, figure: impl Fn(&MemoryLines) -> Option<u64>) -> Cell<'static> {
+fn draw_memory(row: &Row, figure: impl Fn(&MemoryLines) -> Option<u64>) -> Cell<'static> {
     right(bytes(row.memory.as_ref().and_then(figure)))
 }
 
 const COLUMNS: [Column; 10] = [
     column("pid", 7, 0, |row| right(row.pid.to_string())),
     column("stop %", 6, 0, |row| {
-        right(percent(of_minute(row, |minute| minute.stopped_share)))
+        right(percent(read_minute(row, |minute| minute.stopped_share)))
     }),
     column("longest", 8, 0, |row| {
-        right(duration(of_minute(row, |minute| minute.longest_ns)))
+        right(duration(read_minute(row, |minute| minute.longest_ns)))
     }),
     column("p99", 8, 92, |row| {
-        right(duration(of_minute(row, |minute| minute.p99_ns)))
+        right(duration(read_minute(row, |minute| minute.p99_ns)))
     }),
     column("GC/s", 5, 0, |row| {
-        right(rate(of_minute(row, |minute| minute.rate(minute.collections()))))
+        right(rate(read_minute(row, |minute| minute.rate(minute.collections()))))
     }),
     column("gen2/s", 6, 118, |row| {
-        right(rate(of_minute(row, |minute| {
+        right(rate(read_minute(row, |minute| {
             minute.rate(minute.gen2 + minute.background)
         })))
     }),
@@ -149,29 +149,31 @@ const COLUMNS: [Column; 10] = [
         right(percent(share(row.heap_after, row.heap_limit)))
     }),
     column("alloc/s", 9, 0, |row| right(allocated_per_second(row.minute.as_ref()))),
-    column("half an hour", 20, 100, |row| {
+    column("30 minutes", 20, 100, |row| {
         let spark = row.spark.as_ref();
         Cell::new(spark.map_or_else(String::new, |spark| bars(&spark.stopped, 20)))
     }),
 ];
 
-/// Where memory is.
+/// The columns of the memory breakdown.
 const MEMORY_COLUMNS: [Column; 11] = [
     column("pid", 7, 0, |row| right(row.pid.to_string())),
     column("unreached", 9, 0, |row| {
-        of_memory(row, |memory| memory.limit_never_reached)
+        draw_memory(row, |memory| memory.limit_never_reached)
     }),
-    column("room", 9, 0, |row| of_memory(row, |memory| memory.working_room)),
+    column("room", 9, 0, |row| draw_memory(row, |memory| memory.working_room)),
     column("beyond", 9, 0, |row| {
-        of_memory(row, |memory| memory.beyond_working_room)
+        draw_memory(row, |memory| memory.beyond_working_room)
     }),
-    column("limit", 9, 0, |row| of_memory(row, |memory| memory.limit)),
-    column("peak", 9, 0, |row| of_memory(row, |memory| memory.peak)),
-    column("used", 9, 92, |row| of_memory(row, |memory| memory.usage)),
-    column("objects", 9, 0, |row| of_memory(row, MemoryLines::objects)),
-    column("free", 9, 102, |row| of_memory(row, |memory| memory.free)),
-    column("unused", 9, 112, |row| of_memory(row, |memory| memory.committed_unused)),
-    column("native", 9, 122, |row| of_memory(row, |memory| memory.native)),
+    column("limit", 9, 0, |row| draw_memory(row, |memory| memory.limit)),
+    column("peak", 9, 0, |row| draw_memory(row, |memory| memory.peak)),
+    column("used", 9, 92, |row| draw_memory(row, |memory| memory.usage)),
+    column("objects", 9, 0, |row| draw_memory(row, MemoryLines::objects)),
+    column("free", 9, 102, |row| draw_memory(row, |memory| memory.free)),
+    column("unused", 9, 112, |row| {
+        draw_memory(row, |memory| memory.committed_unused)
+    }),
+    column("native", 9, 122, |row| draw_memory(row, |memory| memory.native)),
 ];
 
 fn processes(frame: &mut Frame<'_>, state: &Screen, area: Rect) {

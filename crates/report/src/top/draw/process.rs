@@ -113,7 +113,7 @@ fn facts(process: &Process, width: u16) -> Vec<Line<'static>> {
             Span::styled(format!("{runtime}{}", known(&row.collector)), DIM),
         ]),
         Line::from(format!(
-            "last minute: stopped {}, longest {}, p99 {}, {} GC/s, {} a second",
+            "last minute: stopped {}, longest {}, p99 {}, {} GC/s, {}/s",
             percent(minute.and_then(|minute| minute.stopped_share)),
             duration(minute.and_then(|minute| minute.longest_ns)),
             duration(minute.and_then(|minute| minute.p99_ns)),
@@ -200,7 +200,7 @@ fn details(process: &Process, width: u16) -> Vec<Line<'static>> {
                 .map_or_else(String::new, |share| format!(" ({:.0} %)", share * 100.0));
             lines.extend(paragraph(&format!("  cause: {}{share}", cause.title), width, BOLD));
         }
-        // The code that the evidence names.
+        // This evidence names the code that collects or allocates.
         for found in incident
             .evidence
             .iter()

@@ -4,9 +4,9 @@ use std::collections::HashMap;
 
 use base::time::Moment;
 use cel::Context;
-use gc_rules::field::{FactValue, ProcessFacts, Scope, StreamFacts};
 use proptest::prelude::*;
 use proptest::{option, sample};
+use rule_engine::field::{FactValue, ProcessFacts, Scope, StreamFacts};
 
 /// Facts about a process; `None` if unknown.
 #[derive(Debug, Clone)]

@@ -1,22 +1,22 @@
 //! Properties of all texts.
 
 use cel::Program;
-use gc_rules::value::Value;
 use proptest::prelude::*;
 use proptest::{collection, sample};
+use rule_engine::value::Value;
 
 use super::facts::{Facts, facts};
 use super::oracle::on_large_stack;
 use super::texts::{ORDERS, one_of, texts};
-use super::{GC, Known, MEASURES};
+use super::{GC, MEASURES, TestNames};
 use crate::compile::check::check;
-use crate::compile::{Compiled, MAX_TEXT, Mistake, Wanted, compile, lint, parser};
+use crate::compile::{CompiledExpression, MAX_TEXT, Mistake, RequiredType, compile, lint, parser};
 
 /// Compiles a text without the check for conditions that are always or never true.
-fn plainly(text: &str) -> Result<Compiled, Vec<Mistake>> {
-    let known = Known::new();
+fn plainly(text: &str) -> Result<CompiledExpression, Vec<Mistake>> {
+    let known = TestNames::new();
     let tree = parser::parse(text)?;
-    check(text, &tree, &known.names(&GC), Wanted::Any, false)
+    check(text, &tree, &known.names(&GC), RequiredType::Any, false)
 }
 
 /// Returns whether generated texts can have this mistake: constants that cannot be computed, and limits.
@@ -31,7 +31,8 @@ proptest! {
 
     /// Scenario: expressions of every form and depth are evaluated on processes with many or few known facts.
     /// Guarantee: the result equals that of the crate `cel`. If `cel` has no value (a missing name, a sum beyond 64
-    /// bits), the result is unknown or an error.
+    /// bits), the result is unknown or an error. Integers of more than 53 bits are excepted, because `cel` rounds them
+    /// in comparisons with doubles.
     #[test]
     fn values_are_those_of_cel(
         text in texts(4).truth.prop_union(texts(3).int).or(texts(3).double),
@@ -66,7 +67,7 @@ proptest! {
     }
 
     /// Scenario: the same expressions are formatted from their trees, as in messages.
-    /// Guarantee: the formatted expressions are equal to the original ones.
+    /// Guarantee: the formatted expressions are equal to the original expressions.
     #[test]
     fn formatted_expression_is_unchanged(text in texts(4).truth) {
         if let Ok(compiled) = plainly(&text) {
@@ -109,9 +110,9 @@ proptest! {
             collection::vec(one_of(WORDS), 0..20).prop_map(|words| words.concat()),
         ]
     ) {
-        let known = Known::new();
+        let known = TestNames::new();
         let names = known.names(&GC);
-        for wanted in [Wanted::Bool, Wanted::Number, Wanted::Any] {
+        for wanted in [RequiredType::Bool, RequiredType::Number, RequiredType::Any] {
             if let Err(mistakes) = compile(&text, &names, wanted) {
                 prop_assert!(!mistakes.is_empty());
                 for mistake in mistakes {
@@ -194,8 +195,8 @@ impl Formula {
         }
     }
 
-    /// False is the smallest value, true the largest, and unknown is between them: `&&` is the minimum of its parts,
-    /// `||` the maximum.
+    /// Returns the value by definition. False is the smallest value, true is the largest, and unknown is between them:
+    /// `&&` is the minimum of its parts, and `||` is the maximum.
     fn truth(&self, facts: &Facts) -> Option<bool> {
         let rank = |truth: Option<bool>| match truth {
             Some(false) => 0,

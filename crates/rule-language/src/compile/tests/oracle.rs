@@ -150,7 +150,7 @@ impl Reader<'_> {
                 // `_&&_`, `@in`
                 let between = name.strip_prefix('_').and_then(|name| name.strip_suffix('_'));
                 let text = between.or(name.strip_prefix('@'))?;
-                Some(Operator::of(text)?.0)
+                Some(Operator::from_token(text)?.0)
             }
         };
         let operands = self.trees(call.args.clone());

@@ -52,7 +52,7 @@ overrides:
 
 /// Scenario: a parameter has another value in a namespace and for some services, and a later override adds values. For
 /// some processes neither the namespace nor the service is known.
-/// Guarantee: each process has the first value that applies to it, values of the override before those of the rule; if
+/// Guarantee: each process has the first value that applies to it, values of the override before values of the rule; if
 /// `select` is unknown, the value for all other processes applies.
 #[test]
 fn parameter_has_other_value_for_some_processes() {
@@ -66,7 +66,7 @@ fn parameter_has_other_value_for_some_processes() {
         )
     };
     let tests = [
-        test("nothing is known", "", "300 ms", 290, 310),
+        test("no attribute is set", "", "300 ms", 290, 310),
         test("another service", "service.name: web", "300 ms", 290, 310),
         test("the namespace", "k8s.namespace.name: batch", "2 s", 1990, 2010),
         test("the service", "service.name: report-small", "1 s", 990, 1010),
@@ -220,7 +220,7 @@ rules:
     let rest: Vec<&str> = text.lines().collect();
     let found = problems(&rest[..8].join("\n")).join("\n");
     for expected in [
-        "c: explains: it is in bytes, but the harm of `s` in ns",
+        "c: explains: it is in bytes, but the harm of `s` is in ns",
         "d: of: there is no symptom `c`; did you mean `s`?",
         "d: of: there is no symptom `t`; did you mean `s`?",
     ] {

@@ -3,9 +3,9 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use gc_rules::review::Review;
-use gc_rules::rule::Severity;
-use gc_rules::rule_set::RuleSet;
+use incidents::review::Review;
+use rule_engine::rule::Severity;
+use rule_engine::rule_set::RuleSet;
 
 use crate::test_file::document::Expectation;
 
@@ -33,7 +33,8 @@ pub(super) fn compare_fires(fires: &[String], from: Option<Severity>, review: &R
     Some(format!("fires: {}", parts.join("; ")))
 }
 
-/// Returns the differences from an expectation.
+/// Returns the first difference from an expectation, or `None` if the expectation is met, or if its rule does not
+/// exist.
 pub(super) fn compare(expectation: &Expectation, review: &Review, rules: &RuleSet) -> Option<String> {
     let place = rules.rules.iter().position(|rule| *rule.id == *expectation.rule)?;
     let state = review.engine().states().get(place)?.state;

@@ -4,19 +4,19 @@ use std::collections::BTreeMap;
 
 use base::time::{Moment, TimeBase};
 use clr_gc::gc::{Collection, Suspension};
-use gc_rules::field::{
-    AFFECTED_RULE, CommandName, ContainerFacts, FIRING, FactValue, LAST_DEATH, MemoryFacts, OF_VERSION, Open,
-    ProcessFacts, ServiceFacts, StreamFacts, WatcherFacts,
+use incidents::review::HistoryStep;
+use rule_engine::field::{
+    AFFECTED_RULE, CommandName, ContainerFacts, FIRING, FactValue, LAST_DEATH, MemoryFacts, OF_VERSION,
+    OperationStarts, ProcessFacts, ServiceFacts, StreamFacts, WatcherFacts,
 };
-use gc_rules::review::HistoryStep;
-use gc_rules::rule::On;
+use rule_engine::rule::EvaluationTrigger;
 
 use super::{MAX_EVENTS, ns};
-use crate::test_file::document::{Process, TestEvent, Unfinished};
+use crate::test_file::document::{Process, TestEvent, UnfinishedOperation};
 use crate::test_file::script;
 
 /// One event of a test.
-pub(super) enum Played {
+pub(super) enum PlayedEvent {
     Collection(Box<Collection>),
     Suspension(Suspension),
     Stream(Box<StreamFacts>),
@@ -24,7 +24,7 @@ pub(super) enum Played {
     End,
 }
 
-impl Played {
+impl PlayedEvent {
     pub(super) fn step(&self) -> HistoryStep<'_> {
         match self {
             Self::Collection(collection) => HistoryStep::Collection(collection),
@@ -37,7 +37,11 @@ impl Played {
 }
 
 /// Returns the individual events in the order of time. `known` are the initial facts about the process.
-pub(super) fn played(events: &[TestEvent], known: &ProcessFacts, start: i128) -> Result<Vec<(i64, Played)>, String> {
+pub(super) fn played(
+    events: &[TestEvent],
+    known: &ProcessFacts,
+    start: i128,
+) -> Result<Vec<(i64, PlayedEvent)>, String> {
     let mut single: Vec<(i64, &TestEvent, u32)> = Vec::new();
     for event in events {
         let (times, every) = event
@@ -76,7 +80,7 @@ struct Script {
     stream: StreamFacts,
     /// Number of the newest collection.
     number: u32,
-    played: Vec<(i64, Played)>,
+    played: Vec<(i64, PlayedEvent)>,
 }
 
 impl Script {
@@ -108,12 +112,12 @@ impl Script {
                 let collection = script::collection(at, self.number + 1, &fields);
                 let collection = collection.map_err(|error| format!("gc: {error}"))?;
                 self.number = collection.number;
-                self.played.push((at, Played::Collection(Box::new(collection))));
+                self.played.push((at, PlayedEvent::Collection(Box::new(collection))));
                 return Ok(());
             }
             Some("suspension") => {
                 let suspension = script::suspension(at, &fields).map_err(|error| format!("suspension: {error}"))?;
-                self.played.push((at, Played::Suspension(suspension)));
+                self.played.push((at, PlayedEvent::Suspension(suspension)));
                 return Ok(());
             }
             Some("stream") => counters(&mut self.stream, &fields)?,
@@ -126,41 +130,42 @@ impl Script {
                     for (name, value) in learned {
                         self.known = self.known.clone().with(&name, value);
                     }
-                    self.played.push((at, Played::Learned(Box::new(self.known.clone()))));
+                    self.played
+                        .push((at, PlayedEvent::Learned(Box::new(self.known.clone()))));
                 }
             }
             Some(_) => watcher(self.stream.watcher.get_or_insert_default(), &fields)?,
             None => {
                 let Some(begun) = event.open else {
-                    self.played.push((at, Played::End));
+                    self.played.push((at, PlayedEvent::End));
                     return Ok(());
                 };
                 self.stream.open = open(begun, now);
             }
         }
-        self.played.push((at, Played::Stream(Box::new(self.stream))));
+        self.played.push((at, PlayedEvent::Stream(Box::new(self.stream))));
         Ok(())
     }
 }
 
 /// Returns the operation in progress since `now`.
-fn open(begun: Unfinished, now: Moment) -> Open {
-    let mut open = Open::default();
+fn open(begun: UnfinishedOperation, now: Moment) -> OperationStarts {
+    let mut open = OperationStarts::default();
     match begun {
-        Unfinished::Stop => open.stop = Some(now),
-        Unfinished::Collection => open.collection = Some(now),
-        Unfinished::Dump => {
+        UnfinishedOperation::Stop => open.stop = Some(now),
+        UnfinishedOperation::Collection => open.collection = Some(now),
+        UnfinishedOperation::Dump => {
             (open.stop, open.collection) = (Some(now), Some(now));
             open.requested_by_tool = Some(true);
         }
-        Unfinished::Background => open.background = Some(now),
-        Unfinished::Finalizers => open.finalizers = Some(now),
-        Unfinished::Nothing => {}
+        UnfinishedOperation::Background => open.background = Some(now),
+        UnfinishedOperation::Finalizers => open.finalizers = Some(now),
+        UnfinishedOperation::Nothing => {}
     }
     open
 }
 
-/// Returns the fields of a repetition.
+/// Returns the fields of the repetition with the number `round`.
 fn stepped(
     fields: &BTreeMap<String, String>,
     event: &TestEvent,
@@ -232,7 +237,7 @@ fn counters(stream: &mut StreamFacts, fields: &BTreeMap<String, String>) -> Resu
     })
 }
 
-/// Sets the usage of the container. Its limits are attributes of the process.
+/// Sets the usage of the container. The limits of the container are attributes of the process.
 fn container(facts: &mut ContainerFacts, fields: &BTreeMap<String, String>) -> Result<(), String> {
     let known = "memory_usage, memory_working_set, memory_held, memory_shmem, memory_kernel, \
                  memory_kernel_reclaimable, other_processes, largest_other, largest_other_bytes, oom_kills, \
@@ -288,17 +293,17 @@ fn memory(facts: &mut MemoryFacts, fields: &BTreeMap<String, String>) -> Result<
 }
 
 /// Returns the subject of the rules of a test, according to its events.
-pub(super) fn subject(events: &[TestEvent]) -> On {
+pub(super) fn subject(events: &[TestEvent]) -> EvaluationTrigger {
     if events.iter().any(|event| event.service.is_some()) {
-        On::Service
+        EvaluationTrigger::Service
     } else if events.iter().any(|event| event.watcher.is_some()) {
-        On::Watcher
+        EvaluationTrigger::Watcher
     } else {
-        On::Process
+        EvaluationTrigger::Process
     }
 }
 
-/// Removes the fields of a service that rules read as attributes.
+/// Removes the fields of a service that rules read as attributes, and returns these attributes.
 fn learned(fields: &mut BTreeMap<String, String>) -> Result<Vec<(String, FactValue)>, String> {
     let mut learned = Vec::new();
     for (field, attribute) in [("affected_rule", AFFECTED_RULE), ("last_death", LAST_DEATH)] {

@@ -1,0 +1,99 @@
+//! The functions of windows and their requirements.
+
+use base::words;
+use schemars::JsonSchema;
+use serde::Deserialize;
+
+words! {
+    /// The function of a window. Its value is a double.
+    pub enum Function {
+        /// The number of samples. Lower than for the whole window if the process has been observed for less time.
+        Count = "count",
+        /// The ratio of samples for which `where` is true: 0 to 1.
+        Ratio = "ratio",
+        /// Samples per second of the window.
+        Rate = "rate",
+        /// The sum of the samples.
+        Sum = "sum",
+        /// The sum of the samples in nanoseconds, relative to the length of the window: the share of time.
+        Share = "share",
+        /// The smallest sample.
+        Min = "min",
+        /// The largest sample.
+        Max = "max",
+        /// The mean of the samples.
+        Mean = "mean",
+        /// The median of the samples.
+        Median = "median",
+        /// The median absolute deviation from the median: the typical spread.
+        Mad = "mad",
+        /// The slope of the regression line, per hour.
+        Slope = "slope",
+        /// The slope relative to the mean, per hour: 0.1 is 10 % per hour.
+        RelativeSlope = "relative_slope",
+        /// The coefficient of determination of that line: 0 (no fit) to 1.
+        R2 = "r2",
+        /// The newest sample minus the oldest sample.
+        Change = "change",
+        /// The newest sample minus the oldest sample, relative to the oldest sample.
+        RelativeChange = "relative_change",
+        /// The newest sample.
+        Newest = "newest",
+        /// The number of changes from rising to falling or back.
+        Turns = "turns",
+    }
+}
+
+/// Requirements of a function.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Traits {
+    /// Whether `of` is required.
+    pub of: bool,
+    /// Whether `where` is required.
+    pub needs_where: bool,
+    /// Whether `over` is required.
+    pub needs_over: bool,
+    /// Minimum of `min_samples`. With fewer samples there is no value.
+    pub least_samples: u32,
+    /// Default of `min_samples`.
+    pub usual_samples: u32,
+}
+
+impl Function {
+    /// Returns the requirements of the function. An empty window counts 0, a typical value needs some samples, and a
+    /// trend needs more.
+    pub fn traits(self) -> Traits {
+        let (of, needs_where, needs_over, least_samples, usual_samples) = match self {
+            Self::Count => (false, false, false, 0, 0),
+            Self::Rate => (false, false, true, 0, 0),
+            Self::Ratio => (false, true, false, 1, 1),
+            Self::Sum | Self::Turns => (true, false, false, 0, 0),
+            Self::Share => (true, false, true, 0, 0),
+            Self::Min | Self::Max | Self::Mean | Self::Newest => (true, false, false, 1, 1),
+            Self::Median | Self::Mad => (true, false, false, 1, 5),
+            Self::Change | Self::RelativeChange => (true, false, false, 2, 2),
+            Self::Slope | Self::RelativeSlope => (true, false, false, 2, 5),
+            Self::R2 => (true, false, false, 3, 5),
+        };
+        Traits {
+            of,
+            needs_where,
+            needs_over,
+            least_samples,
+            usual_samples,
+        }
+    }
+}
+
+/// Selects the samples of a window that are comparable with the current collection.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+#[schemars(rename = "By")]
+pub enum ComparisonKey {
+    /// All samples.
+    #[default]
+    #[serde(skip)]
+    Nothing,
+    /// Samples of earlier collections of the same generation and type (blocking or not) as the current collection.
+    GenerationAndType,
+}

@@ -1,0 +1,155 @@
+//! Computes functions of samples that are stored individually.
+
+use super::aggregate::{Trend, change, share};
+use super::{ReadContext, SampleValue};
+use crate::rule::Function;
+
+const NS_PER_HOUR: f64 = 3.6e12;
+
+/// Maximum number of samples that are sorted on demand.
+pub(super) const ORDERED: usize = 64;
+
+/// Returns the number that is stored for a sample.
+pub(super) fn number(worth: SampleValue) -> f64 {
+    match worth {
+        SampleValue::Counts(value) => value,
+        SampleValue::Not => 0.0,
+        SampleValue::Unknown => f64::NAN,
+    }
+}
+
+/// Computes `function` from samples. `known` are the samples with known values, oldest first; `oldest` is the time of
+/// the oldest of all samples. `sorted` are the values in ascending order; if `None`, up to [`ORDERED`] values are
+/// sorted here.
+pub(super) fn answer(
+    function: Function,
+    at: ReadContext,
+    oldest: Option<u64>,
+    known: impl DoubleEndedIterator<Item = (u64, f64)> + Clone,
+    sorted: Option<&[f64]>,
+) -> Option<f64> {
+    let sum = || known.clone().map(|(_, value)| value).sum::<f64>();
+    let mut values = known.clone().map(|(_, value)| value);
+    // From the oldest sample, or from the start of observation if that is later, to now.
+    let length = oldest
+        .map(|oldest| at.now.ns().saturating_sub(oldest).min(at.watched))
+        .filter(|ns| *ns > 0);
+    match function {
+        Function::Count | Function::Sum => Some(sum()),
+        Function::Ratio | Function::Mean => {
+            let count = values.count();
+            (count > 0).then(|| sum() / count as f64)
+        }
+        Function::Rate => length.map(|ns| sum() / (ns as f64 / 1e9)),
+        Function::Share => length.and_then(|ns| share(sum(), ns)),
+        Function::Min => values.reduce(f64::min),
+        Function::Max => values.reduce(f64::max),
+        Function::Median => ordered(values, sorted, median),
+        Function::Mad => ordered(values, sorted, deviation),
+        Function::Slope | Function::RelativeSlope | Function::R2 => {
+            let mut trend = Trend::default();
+            let (origin, _) = known.clone().next()?;
+            let mut count = 0;
+            for (time, value) in known {
+                trend.point(count, time.saturating_sub(origin) as f64 / NS_PER_HOUR, value);
+                count += 1;
+            }
+            trend.line(count, function)
+        }
+        Function::Change | Function::RelativeChange | Function::Newest => {
+            let newest = values.next_back()?;
+            change(function, values.next().unwrap_or(newest), newest)
+        }
+        Function::Turns => Some(turns(values)),
+    }
+}
+
+/// Calls `make` with the values in ascending order.
+fn ordered(
+    values: impl Iterator<Item = f64>,
+    sorted: Option<&[f64]>,
+    make: impl Fn(&[f64]) -> Option<f64>,
+) -> Option<f64> {
+    if let Some(sorted) = sorted {
+        return make(sorted);
+    }
+    // Integers with the same order are sorted faster.
+    let mut space = [0; ORDERED];
+    let mut count = 0;
+    for (place, value) in space.iter_mut().zip(values) {
+        *place = ordinal(value);
+        count += 1;
+    }
+    let ordinals = space.get_mut(..count)?;
+    ordinals.sort_unstable();
+    let mut sorted = [0.0; ORDERED];
+    for (place, number) in sorted.iter_mut().zip(&*ordinals) {
+        *place = from_ordinal(*number);
+    }
+    make(sorted.get(..count)?)
+}
+
+/// Returns an integer with the order of `value` by [`f64::total_cmp`].
+fn ordinal(value: f64) -> i64 {
+    reorder_bits(value.to_bits().cast_signed())
+}
+
+/// Returns the value of an [`ordinal`].
+fn from_ordinal(number: i64) -> f64 {
+    f64::from_bits(reorder_bits(number).cast_unsigned())
+}
+
+/// Reverses the order of negative numbers. The function is its own inverse.
+fn reorder_bits(bits: i64) -> i64 {
+    bits ^ ((bits >> 63).cast_unsigned() >> 1).cast_signed()
+}
+
+/// Returns the position of the median among `count` values: the last index that is not above the median, and the
+/// fraction of the distance to the next index.
+fn middle(count: usize) -> Option<(usize, f64)> {
+    let last = count.checked_sub(1)?;
+    Some((last / 2, if last % 2 == 0 { 0.0 } else { 0.5 }))
+}
+
+/// Returns the value in the middle, or the mean of the two values in the middle.
+fn median(sorted: &[f64]) -> Option<f64> {
+    let (below, part) = middle(sorted.len())?;
+    let lower = *sorted.get(below)?;
+    let upper = sorted.get(below + 1).copied().unwrap_or(lower);
+    Some(lower + (upper - lower) * part)
+}
+
+/// Returns the median of the distances from the median. The smallest distances are next to the median, so values are
+/// visited outwards from there.
+fn deviation(sorted: &[f64]) -> Option<f64> {
+    let median = median(sorted)?;
+    let (below, part) = middle(sorted.len())?;
+    let (left, right) = sorted.split_at_checked(sorted.partition_point(|value| *value < median))?;
+    let mut left = left.iter().rev().map(|value| median - value).peekable();
+    let mut right = right.iter().map(|value| value - median).peekable();
+    let distances = std::iter::from_fn(|| match (left.peek(), right.peek()) {
+        (Some(a), Some(b)) if a < b => left.next(),
+        (Some(_), None) => left.next(),
+        _ => right.next(),
+    });
+    let mut distances = distances.skip(below);
+    let lower = distances.next()?;
+    let upper = distances.next().unwrap_or(lower);
+    Some(lower + (upper - lower) * part)
+}
+
+/// Returns the number of changes from rising to falling or back. Equal values do not count.
+fn turns(values: impl Iterator<Item = f64>) -> f64 {
+    let (mut before, mut rising, mut turns) = (None, None, 0u32);
+    for value in values {
+        if let Some(before) = before
+            && value != before
+        {
+            let now = value > before;
+            turns += u32::from(rising.is_some_and(|rising: bool| rising != now));
+            rising = Some(now);
+        }
+        before = Some(value);
+    }
+    f64::from(turns)
+}
