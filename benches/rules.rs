@@ -71,9 +71,9 @@ fn rule(text: &mut String, index: usize) {
         6 => (
             "process",
             format!(
-                "{{slope: {{fn: relative_slope, of: gc.heap.gen2.after, over: {minutes}m}}, fit: {{fn: r2, of: gc.heap.gen2.after, over: {minutes}m}}}}"
+                "{{slope: {{fn: slope, of: gc.heap.gen2.after, over: {minutes}m}}, fit: {{fn: r2, of: gc.heap.gen2.after, over: {minutes}m}}}}"
             ),
-            "slope > 1000.0 && fit > 0.8",
+            "slope > 1e12 && fit > 0.8",
         ),
         7 => (
             "gc",

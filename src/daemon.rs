@@ -319,17 +319,8 @@ async fn apply(reload: &mut impl Reload, services: &mut Services, old: &Options)
 /// Logs the items lost during the shutdown, the items lost earlier, and the items that wait on disk.
 fn log_end(ExportLosses { lost, before, kept }: ExportLosses) {
     let items = |lost: LostItems| {
-        let LostItems {
-            spans,
-            points,
-            records,
-            profiles,
-        } = lost;
-        let mut text = format!("{spans} spans, {points} data points, {records} log records");
-        if profiles > 0 {
-            text += &format!(", {profiles} profiles");
-        }
-        text
+        let LostItems { spans, points, records } = lost;
+        format!("{spans} spans, {points} data points, {records} log records")
     };
     let mut text = if lost.is_nothing() {
         "stopped; nothing lost".to_owned()

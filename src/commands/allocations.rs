@@ -1,29 +1,25 @@
 //! `gcwatch allocations`: finds the code that allocates in a process.
 
-use std::io::{self, Write as _};
-use std::path::Path;
+use std::io::Write as _;
 use std::time::Duration;
 
-use anyhow::Context as _;
 use base::clock::now_unix_ns;
 use clr_evidence::allocations::{Amount, Method};
 use clr_evidence::burst::Weight;
 use clr_evidence::flame::Unit;
-use clr_evidence::{diff, pprof};
+use clr_evidence::pprof;
 use flate2::Compression;
 use flate2::write::GzEncoder;
 use serde::Serialize;
 
 use crate::commands::burst::{BurstData, BurstTarget, Facts, gather};
-use crate::commands::cli::{AllocationsArgs, AllocationsCommand, AllocationsDiffArgs, EvidenceFormat, Format};
+use crate::commands::cli::{AllocationsArgs, AllocationsCommand, EvidenceFormat};
 use crate::commands::output::{Output, say};
 use evidence::burst::{MAX_PINNED_FOR_VERBOSE, Question, SAMPLES_SINCE, StoppedBy};
 use report::allocations as report;
 
 /// Default duration of a burst.
 const TIME: Duration = Duration::from_secs(5);
-/// Maximum size of an output to compare, in bytes. An output usually has a few MB.
-const MAX_OUTPUT_BYTES: u64 = 256 << 20;
 
 /// The first record of the output.
 #[derive(Debug, Serialize)]
@@ -41,8 +37,11 @@ struct AllocationsRecord<'a> {
 
 /// Runs the command. Returns `false` if the result is incomplete, which was reported.
 pub(crate) fn run(args: &AllocationsArgs) -> anyhow::Result<bool> {
-    if let Some(AllocationsCommand::Diff(args)) = &args.command {
-        return compare(args);
+    if let Some(AllocationsCommand::Diff { .. }) = args.command {
+        anyhow::bail!(
+            "`gcwatch allocations diff` was removed: compare two outputs of `--format pprof` with `go tool pprof \
+             -diff_base BEFORE AFTER`, or two recordings with `gcwatch diff`"
+        );
     }
     let gathered = gather(&args.subject, &args.burst, TIME, |asked| question(args, asked))?;
     let Some((gathered, output)) = gathered else {
@@ -131,31 +130,4 @@ fn write(gathered: &BurstData, mut output: Output<EvidenceFormat>, args: &Alloca
     }
     output.finish()?;
     Ok(gathered.is_whole)
-}
-
-/// Runs `gcwatch allocations diff`.
-fn compare(args: &AllocationsDiffArgs) -> anyhow::Result<bool> {
-    let changes = diff::diff(&read(&args.before)?, &read(&args.after)?);
-    let mut output = Output::stdout(args.format);
-    match output.format {
-        Format::Ndjson => output.records(&changes)?,
-        Format::Table => report::write_changes(output.text(), &changes, args.top)?,
-    }
-    output.finish()?;
-    Ok(true)
-}
-
-fn read(file: &Path) -> anyhow::Result<diff::Output> {
-    let name = file.display();
-    let length = std::fs::metadata(file)
-        .with_context(|| format!("cannot read {name}"))?
-        .len();
-    if length > MAX_OUTPUT_BYTES {
-        anyhow::bail!("{name} has {length} bytes: it is not an output of `gcwatch allocations`");
-    }
-    let text = std::fs::read_to_string(file).map_err(|error| match error.kind() {
-        io::ErrorKind::InvalidData => anyhow::anyhow!("{name} is not a text file; pass two ndjson outputs"),
-        _ => anyhow::anyhow!("cannot read {name}: {error}"),
-    })?;
-    diff::Output::read(&text).with_context(|| name.to_string())
 }

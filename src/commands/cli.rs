@@ -18,7 +18,7 @@ use clap::{Args, CommandFactory as _, FromArgMatches as _, Parser, Subcommand, V
 pub(crate) use self::advise::AdviseArgs;
 pub(crate) use self::configured::{AlertsArgs, AlertsCommand, AlertsTestArgs, DemoArgs, ReplayArgs, RunArgs};
 pub(crate) use self::evidence::{
-    AllocationsArgs, AllocationsCommand, AllocationsDiffArgs, BurstArgs, CallersArgs, EvidenceFormat, SubjectArgs,
+    AllocationsArgs, AllocationsCommand, BurstArgs, CallersArgs, EvidenceFormat, SubjectArgs,
 };
 pub(crate) use self::heap::{HeapArgs, HeapCommand, HeapDiffArgs, HeapFormat, StacksArgs};
 pub(crate) use self::live::{DoctorArgs, IncidentState, IncidentsArgs, McpArgs, Profile, PsArgs, RecordArgs, TopArgs};

@@ -113,7 +113,7 @@ pub(crate) fn run(args: &DemoArgs) -> anyhow::Result<bool> {
     if !loaded.config.names_otlp() {
         // Export only if the configuration names a receiver, not to the default address.
         let otlp = &mut options.otlp;
-        (otlp.traces, otlp.metrics, otlp.logs, otlp.profiles) = (None, None, None, None);
+        (otlp.traces, otlp.metrics, otlp.logs) = (None, None, None);
     }
     options.pipeline.clock = Clock::Live;
     options.pipeline.metrics.interval = options.pipeline.metrics.interval.min(METRICS_INTERVAL);

@@ -43,9 +43,12 @@ struct LoadedFiles {
 }
 
 impl LoadedFiles {
-    /// Returns the rules, or reports the problems and returns `None` if the files are invalid.
+    /// Returns the rules, or `None` if the files are invalid. Reports the problems, also those of rules that are left
+    /// out.
     fn valid(self) -> Option<LoadedRules> {
-        self.loaded.map_err(|problems| problems.iter().for_each(say)).ok()
+        let loaded = self.loaded.map_err(|problems| problems.iter().for_each(say)).ok()?;
+        loaded.left_out.iter().for_each(say);
+        Some(loaded)
     }
 }
 
@@ -71,6 +74,7 @@ fn read(paths: &[PathBuf], with_shipped: bool) -> LoadedFiles {
         (loaded, true) => loaded,
         // Problems of readable files are reported, too.
         (Ok(loaded), false) => {
+            problems.extend(loaded.left_out);
             problems.extend(loaded.warnings);
             Err(problems)
         }
@@ -108,11 +112,10 @@ fn check(args: &RulesCheckArgs) -> anyhow::Result<bool> {
     let run = read(&args.files, args.with_shipped);
     let (problems, rules) = match &run.loaded {
         Ok(loaded) => {
+            // The daemon leaves out rules with removed words. For their author they are errors.
+            let errors = loaded.left_out.iter().chain(&loaded.warnings).cloned();
             let late = loaded.expired(now_unix_ns()).cloned();
-            (
-                loaded.warnings.iter().cloned().chain(late).collect(),
-                loaded.rules.rules.len(),
-            )
+            (errors.chain(late).collect(), loaded.rules.rules.len())
         }
         Err(problems) => (problems.clone(), 0),
     };

@@ -157,12 +157,7 @@ fn greet(options: &Options, services: &Services) {
         ("traces", &otlp.traces),
         ("metrics", &otlp.metrics),
         ("logs", &otlp.logs),
-        ("profiles", &otlp.profiles),
     ];
-    // Profiles are mentioned only if they are configured.
-    let signals = signals
-        .into_iter()
-        .filter(|(signal, to)| *signal != "profiles" || to.is_some());
     for (signal, receiver) in signals {
         match receiver {
             Some(receiver) => info!("exporting {signal} to {}", receiver.shown()),
@@ -229,8 +224,10 @@ fn check_rules(sources: &RuleSources, out: &mut dyn std::io::Write) -> anyhow::R
         }
     }
     let loaded = load::load(&files);
-    let invalid = loaded.as_ref().err();
-    let problems: Vec<_> = problems.iter().chain(invalid.into_iter().flatten()).collect();
+    let invalid = loaded
+        .as_ref()
+        .map_or_else(|problems| problems, |loaded| &loaded.left_out);
+    let problems: Vec<_> = problems.iter().chain(invalid).collect();
     for problem in &problems {
         writeln!(out, "{problem}")?;
     }

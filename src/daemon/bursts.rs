@@ -26,11 +26,9 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use base::clock::now_unix_ns;
-use clr_evidence::allocations::Method;
-use clr_evidence::burst::{Burst, Weight};
+use clr_evidence::burst::Weight;
 use clr_evidence::flame;
 use clr_heap::survey::Survey;
-use delivery::otlp::Exporter;
 use dotnet_diagnostics::discovery::{Process, Scan};
 use dotnet_diagnostics::{Client, Deadlines, Endpoint, Guard};
 use incidents::{Finding, QuotaOwner};
@@ -46,10 +44,8 @@ use evidence::census::{self as decision, CensusOptions, Plan};
 use evidence::heap::files::LeftBehind;
 use evidence::heap::{price, session};
 use evidence::lock::BurstLock;
-use evidence::profile::{self, ProfileData, Subject};
 use evidence::store::Store;
 use targets::FileReading;
-use targets::host::clocks;
 use targets::thread_names::{FINALIZER, names};
 
 use self::census::Censuses;
@@ -124,7 +120,7 @@ impl BurstStats {
 #[derive(Debug)]
 enum BurstResult {
     /// A finding, and for a burst of allocations the output derived from its stacks.
-    Found(Box<Finding>, Outcome, Option<Box<StackOutput>>),
+    Found(Box<Finding>, Outcome, Option<FlameGraph>),
     /// A finding from a burst that its process did not end in time.
     Late(Box<Finding>),
     /// A heap dump, or the reason why it failed.
@@ -133,14 +129,9 @@ enum BurstResult {
     Busy,
 }
 
-/// Output derived from the stacks of a burst, in addition to the finding.
+/// A flame graph of the stacks of a burst, as SVG.
 #[derive(Debug)]
-struct StackOutput {
-    /// A flame graph, as SVG.
-    flame: String,
-    /// Profile for OTLP; `None` if profiles are not exported.
-    profile: Option<ProfileData>,
-}
+struct FlameGraph(String);
 
 /// The task that runs for an incident.
 #[derive(Debug, Clone, Copy)]
@@ -290,7 +281,7 @@ impl Bursts {
 
     /// Must be called once per second. `is_behind`: whether gcwatch has not yet read all pending events.
     #[expect(clippy::too_many_lines, reason = "one pass over all wants")]
-    pub(super) fn tick(&self, pipeline: &Pipeline, exporter: &Exporter, is_behind: bool, now: Instant) {
+    pub(super) fn tick(&self, pipeline: &Pipeline, is_behind: bool, now: Instant) {
         let mut state = self.state();
         let state = &mut *state;
         state
@@ -331,11 +322,8 @@ impl Bursts {
                         pipeline.found(run, number, *finding);
                     }
                     BurstResult::Found(mut finding, outcome, drawn) => {
-                        if let (Finding::Allocations(found), Some(drawn)) = (&mut *finding, drawn) {
-                            found.flame = pipeline.flames().put(run, number, &drawn.flame);
-                            if let Some((profiled, resource)) = drawn.profile.zip(pipeline.resource(run)) {
-                                exporter.profile(&resource, &profiled.profile, &profiled.dictionary);
-                            }
+                        if let (Finding::Allocations(found), Some(FlameGraph(svg))) = (&mut *finding, drawn) {
+                            found.flame = pipeline.flames().put(run, number, &svg);
                         }
                         self.stats.count(evidence, outcome);
                         pipeline.found(run, number, *finding);
@@ -435,7 +423,7 @@ impl Bursts {
                     remember(&mut state.of_service, want.share.clone(), now);
                     remember(&mut state.of_tenant, Arc::clone(&want.share.tenant), now);
                     let store = pipeline.store().cloned();
-                    state.running = Some(begin(&want, task, state, exporter.takes_profiles(), store));
+                    state.running = Some(begin(&want, task, state, store));
                 }
                 // The time until the second dump does not count as waiting time.
                 Err(None) => {
@@ -540,13 +528,7 @@ fn remember<K: Ord + Clone>(times: &mut BTreeMap<K, Instant>, key: K, now: Insta
 }
 
 /// Starts a burst on a dedicated thread.
-fn begin(
-    want: &EvidenceRequest,
-    kind: Kind,
-    state: &BurstsState,
-    is_profiled: bool,
-    store: Option<Store>,
-) -> RunningBurst {
+fn begin(want: &EvidenceRequest, kind: Kind, state: &BurstsState, store: Option<Store>) -> RunningBurst {
     let (sender, ended) = sync_channel(1);
     let stop = Arc::new(Notify::new());
     let hold = Arc::<Mutex<Hold>>::default();
@@ -554,7 +536,6 @@ fn begin(
         run: want.run,
         evidence: want.evidence,
         incident: want.incident_id.clone(),
-        is_profiled,
         store,
         kind,
         time: match kind {
@@ -596,9 +577,7 @@ struct Task {
     evidence: Evidence,
     /// Id of the incident.
     incident: String,
-    /// Whether profiles are exported.
-    is_profiled: bool,
-    /// Store that keeps evidence outside the host; `None` if evidence stays on the host.
+    /// Store that keeps evidence outside the host.
     store: Option<Store>,
     kind: Kind,
     /// Duration of a burst, or the maximum duration of the start and of the stop of a dump.
@@ -744,7 +723,6 @@ impl Task {
                 // Compute the allocations and the weighted stacks one after the other, because each result has its own
                 // references to all stacks.
                 let allocations = done.burst.allocations();
-                let is_biased = allocations.method == Method::Tick;
                 let finding = automatic::allocations(&allocations, window);
                 drop(allocations);
                 let stacks = done.burst.weighted_stacks(Weight::Allocated);
@@ -755,11 +733,7 @@ impl Task {
                 if let (Some(store), Some(flame)) = (&self.store, &flame) {
                     store.store_bytes(format!("{}/allocations.svg", self.incident), flame.clone().into_bytes());
                 }
-                let drawn = flame.map(|flame| {
-                    let profile = self.is_profiled.then(|| self.profile(&done.burst, is_biased));
-                    Box::new(StackOutput { flame, profile })
-                });
-                (finding, drawn)
+                (finding, flame.map(FlameGraph))
             }
             Evidence::Stacks => {
                 let mut threads = done.burst.threads();
@@ -781,20 +755,5 @@ impl Task {
             Outcome::Gathered
         };
         BurstResult::Found(finding.into(), outcome, drawn)
-    }
-
-    fn profile(&self, burst: &Burst, is_biased: bool) -> ProfileData {
-        let window = burst.facts().window;
-        // Timestamps in streams come from the monotonic clock.
-        let clocks = clocks();
-        let ago = window.start.map_or(0, |start| clocks.monotonic_ns - i128::from(start));
-        let subject = Subject {
-            incident: &self.incident,
-            window,
-            began_unix_ns: u64::try_from(clocks.unix_ns - ago).unwrap_or(0),
-            is_biased,
-            id: fastrand::u128(..).to_be_bytes(),
-        };
-        profile::profile(&burst.stacked(), &subject)
     }
 }

@@ -67,12 +67,9 @@ impl Outlet for DeliveryOutlet {
         let wall = notices.wall;
         if self.notifier.logs() {
             let now = now_unix_ns();
-            let logged = notices
-                .alerts
-                .iter()
-                .filter(|notice| notice.transition.alert().rule.emit.log);
+            let alerts = notices.alerts.iter();
             let records =
-                logged.map(|notice| log_record(&notice.transition, notice.group.as_deref(), notice.span, wall, now));
+                alerts.map(|notice| log_record(&notice.transition, notice.group.as_deref(), notice.span, wall, now));
             let incidents = notices.incidents.iter().filter(|notice| notice.change.is_message());
             let store = self.store.as_ref().map(|store| &**store.base());
             let incidents = incidents.map(|notice| {

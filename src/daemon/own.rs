@@ -222,7 +222,10 @@ impl OwnMetrics {
         sheet.put(&row::RULE_FAILURES, of(|counts| counts.failures));
         let reloads = [("accepted", status.accepted), ("refused", status.refused)];
         sheet.put(&row::RULE_RELOADS, by(&row::OUTCOME, reloads));
-        sheet.put_one(&row::RULES_CURRENT, Some(whole(u64::from(status.errors.is_empty()))));
+        sheet.put_one(
+            &row::RULES_CURRENT,
+            Some(whole(u64::from(status.errors.is_empty() && status.left_out.is_empty()))),
+        );
         sheet.put_one(&row::RULES_LOADED, status.loaded_unix_ns.map(seconds));
     }
 }

@@ -22,10 +22,11 @@ use targets::host;
 pub struct RuleStatus {
     /// Names of the files that were read last.
     pub files: Vec<String>,
-    /// `ok`, or `err` if the files are invalid or cannot be read and the previous rules are in force; empty before the
-    /// first read.
+    /// `ok`, or `err` if the files are invalid and the previous rules are in force, or if rules are left out.
     pub health: &'static str,
     pub errors: Vec<String>,
+    /// Errors of the rules that are left out because they use removed words. All other rules are in force.
+    pub left_out: Vec<String>,
     /// Warnings about the rules in force.
     pub warnings: Vec<String>,
     /// Time at which the rules in force were read, in RFC 3339; `None` if no files have been valid yet.
@@ -84,9 +85,17 @@ impl RuleFiles {
         }
     }
 
-    /// Reads the files again. Errors are logged, counted and shown, and the previous rules stay in force.
+    /// Reads the files again. Errors are logged, counted and shown, and the previous rules stay in force. Rules that use
+    /// removed words are logged and shown, and all other rules are in force.
     pub async fn reload(&self, sources: &RuleSources, pipeline: &Pipeline) {
         let Err(errors) = self.read(sources, pipeline, false).await else {
+            let left_out = self.lock().left_out.clone();
+            for message in &left_out {
+                error!("{message}");
+            }
+            if !left_out.is_empty() {
+                warn!("left out the rules and overrides with these errors; all other rules are in force");
+            }
             return;
         };
         for message in &errors {
@@ -145,9 +154,15 @@ impl RuleFiles {
             Ok(loaded) => {
                 let now = now_unix_ns();
                 let late = loaded.expired(now).map(ToString::to_string).collect::<Vec<_>>();
-                let LoadedRules { rules, warnings, .. } = loaded;
-                status.health = "ok";
+                let LoadedRules {
+                    rules,
+                    left_out,
+                    warnings,
+                    ..
+                } = loaded;
+                status.health = if left_out.is_empty() { "ok" } else { "err" };
                 status.errors.clear();
+                status.left_out = left_out.iter().map(ToString::to_string).collect();
                 status.warnings = warnings.iter().map(ToString::to_string).chain(late).collect();
                 status.loaded = rfc3339(now);
                 status.loaded_unix_ns = Some(now);

@@ -268,12 +268,8 @@ impl Services {
         // A command without run parts reads its input itself, so gcwatch is never behind.
         let behind = alive.map_or(Duration::ZERO, |alive| alive.behind(now));
         self.pipeline.tick(clocks, behind);
-        self.bursts.tick(
-            &self.pipeline,
-            &self.exporter,
-            behind > BEHIND,
-            std::time::Instant::now(),
-        );
+        self.bursts
+            .tick(&self.pipeline, behind > BEHIND, std::time::Instant::now());
         if let Some((_, incidents)) = &self.state {
             incidents.tick(&self.pipeline, &self.notifier);
             self.history.tick(&self.pipeline, now);
@@ -419,7 +415,6 @@ impl Services {
             spans: count(&stats.traces),
             points: count(&stats.metrics),
             records: count(&stats.logs),
-            profiles: count(&stats.profiles),
         };
         let all = of(|stats| stats.dropped.total() + stats.rejected);
         ExportLosses {
@@ -428,7 +423,6 @@ impl Services {
                 spans: all.spans.saturating_sub(lost.spans),
                 points: all.points.saturating_sub(lost.points),
                 records: all.records.saturating_sub(lost.records),
-                profiles: all.profiles.saturating_sub(lost.profiles),
             },
             kept: of(|stats| stats.stored),
         }

@@ -19,11 +19,8 @@ pub(super) fn receivers(
     alerts: Vec<(String, ReceiverStats)>,
     store: Option<&Store>,
 ) -> Vec<ReceiverRecord> {
-    // Profiles are listed only if they are configured.
-    let signals = Signal::ALL
-        .iter()
-        .filter(|signal| **signal != Signal::Profiles || stats.profiles.configured)
-        .map(|signal| describe_signal(*signal, stats.get(*signal)));
+    let signals = Signal::ALL.map(|signal| describe_signal(signal, stats.get(signal)));
+    let signals = signals.into_iter();
     let incidents = alerts.into_iter().map(|(name, stats)| describe_alerts(name, &stats));
     signals.chain(incidents).chain(store.map(describe_store)).collect()
 }

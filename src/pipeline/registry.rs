@@ -258,11 +258,6 @@ impl Pipeline {
         requests.into_iter().map(|(_, want)| want).collect()
     }
 
-    /// Returns the resource of a run's telemetry, or `None` if the run no longer exists.
-    pub fn resource(&self, run: RunKey) -> Option<Arc<Origin>> {
-        Some(Arc::clone(self.run(run)?.look().identity.resource()))
-    }
-
     /// Records that gcwatch starts a heap dump of a run (`true`) or has finished one. Collections during a dump do not
     /// count as collections of the program.
     pub fn dumps(&self, run: RunKey, begins: bool) {

@@ -7,7 +7,6 @@ import unittest
 import agreement
 import gcwatch
 import otlp
-import process
 import receivers
 
 RECORDINGS = ["net10-steady", "net10-threads-server-datas", "net8-lohcompact"]
@@ -15,17 +14,6 @@ RECORDINGS = ["net10-steady", "net10-threads-server-datas", "net8-lohcompact"]
 # start with a complete collection: after an incomplete collection, rules that count wait for more collections, but
 # `analyze` knows from the start that the collection is incomplete.
 SICK = ["net10b-pinlimit", "rules/net10-slowleak", "rules/net10-wedged", "rules/net8-lohoos", "rules/net8-many-threads"]
-# This rule holds at once and requests the allocating sites.
-RULE = """
-apiVersion: gcwatch/v1
-rules:
-  - {id: test.any, title: Any, on: gc, when: gc.number > 0, severity: info, evidence: [allocations], summary: A collection,
-     description: A collection., remedy: None., source: none, keep_firing_for: 5m}
-"""
-PROFILED = """
-rules: {{shipped: false, files: [{folder}/rules.yaml]}}
-evidence: {{bursts: on, burst_for: 2s, profiles: on}}
-"""
 # https://opentelemetry.io/docs/specs/otel/logs/data-model/#field-severitynumber
 SEVERITIES = {"info": (9, "INFO"), "warning": (13, "WARN"), "error": (17, "ERROR"), "critical": (20, "ERROR4")}
 
@@ -136,45 +124,6 @@ class Collector(unittest.TestCase):
                     self.assertEqual(said.get("gcwatch.rule.group"), anomaly["group"])
                     if record["span"]:
                         self.assertEqual(roots[record["trace"], record["span"]], anomaly["gc_number"])
-
-    def test_profiles(self):
-        """Scenario: an incident of a real process requests the allocating sites, and profiles are exported over gRPC
-        and HTTP.
-        Guarantee: the Collector accepts the profile. The profile belongs to that process and names the incident, its
-        stacks have names, and its samples add up to more than 20 MB."""
-        for protocol in ["grpc", "http/protobuf"]:
-            with self.subTest(protocol=protocol), receivers.collector() as collector:
-                folder = collector.folder
-                (folder / "rules.yaml").write_text(RULE)
-                program = process.known(folder, "allocations.dll", "60", KLOG=str(folder / "log"))
-                endpoint = f"http://127.0.0.1:{collector.ports[0 if protocol == 'grpc' else 1]}"
-                daemon = process.daemon(
-                    folder, "--listen", "none", "--endpoint", endpoint, "--protocol", protocol, more=PROFILED.format(folder=folder)
-                )
-                try:
-                    daemon.await_true("there was a profile", lambda: "alloc_space" in collector.log.read_text(errors="replace"))
-                finally:
-                    daemon.stop()
-                    program.child.kill()
-                    program.child.wait()
-                self.assertEqual(collector.stop(), 0, collector.tail())
-                (request,) = [json.loads(line) for line in (folder / "profiles.json").read_text().splitlines()]
-                tables, (group,) = request["dictionary"], request["resourceProfiles"]
-                text = tables["stringTable"]
-                # The Collector moves keys and values into the tables.
-                resource = {text[row["keyStrindex"]]: otlp.value(row["value"]) for row in group["resource"]["attributes"]}
-                self.assertEqual(resource["process.pid"], program.child.pid)
-                (profile,) = group["scopeProfiles"][0]["profiles"]
-                rows = [tables["attributeTable"][place] for place in profile["attributeIndices"]]
-                named = {text[row["keyStrindex"]]: row["value"] for row in rows}
-                incident = named["gcwatch.incident.id"]
-                incident = incident.get("stringValue") or text[incident["stringValueStrindex"]]
-                self.assertRegex(incident, "^[0-9a-f]{16}$")
-                functions = {text[one.get("nameStrindex", 0)] for one in tables["functionTable"]}
-                self.assertTrue(any(name.startswith("Shop.") for name in functions), functions)
-                # The process allocates 60 MB per second; the burst takes 2 s or 2,000 samples.
-                allocated = sum(int(value) for sample in profile["samples"] for value in sample["values"])
-                self.assertGreater(allocated, 20e6)
 
 
 if __name__ == "__main__":

@@ -147,17 +147,14 @@ exporters:
   file/traces: {{path: {folder}/traces.json}}
   file/metrics: {{path: {folder}/metrics.json}}
   file/logs: {{path: {folder}/logs.json}}
-  file/profiles: {{path: {folder}/profiles.json}}
 service:
   telemetry: {{metrics: {{level: none}}}}
   pipelines:
     traces: {{receivers: [otlp], exporters: [debug, file/traces]}}
     metrics: {{receivers: [otlp], exporters: [debug, file/metrics]}}
     logs: {{receivers: [otlp], exporters: [debug, file/logs]}}
-    profiles: {{receivers: [otlp], exporters: [debug, file/profiles]}}
 """)
-        # The Collector accepts profiles only with this feature gate.
-        return ["--config", folder / "config.yaml", "--feature-gates", "+service.profilesSupport"]
+        return ["--config", folder / "config.yaml"]
 
     return _running("collector", "otelcol", write_config, lambda: _listens(grpc) and _listens(http), ports)
 

@@ -1,12 +1,9 @@
 //! Bursts that the daemon runs for incidents of programs with known results.
 
-use opentelemetry_proto::tonic::common::v1::any_value;
-use opentelemetry_proto::tonic::profiles::v1development::Function;
 use serde_json::Value;
 use test_support::add_tests_on;
 use test_support::daemon::Daemon;
 use test_support::harness::Tests;
-use test_support::receiver::Receiver;
 use test_support::runtimes::{ALL, Host, Runtime};
 use test_support::scene::Scene;
 use test_support::target::{Start, Target};
@@ -83,20 +80,12 @@ fn induced_incident_names_site(runtime: Runtime) {
 }
 
 /// Scenario: the sites of a program on .NET 10 allocate known bytes; a rule requests the allocating sites.
-/// Guarantee: the incident has types and sites with confidence intervals, and a link to a flame graph, which contains
-/// the first site. Over OTLP, a profile of the process arrives that contains the incident's id, the first site, and the
-/// same number of bytes within 0.1 %.
+/// Guarantee: the incident has types and sites with their confidence intervals, and their flame graph is served while
+/// the incident names it.
 fn incident_names_allocating_sites(runtime: Runtime) {
     let scene = Scene::begin();
     let target = known(&scene, runtime, "allocations.dll");
-    let executor = tokio::runtime::Runtime::new().unwrap();
-    let mut receiver = executor.block_on(Receiver::start());
-    let more = format!(
-        "evidence: {{bursts: on, burst_for: 3s, profiles: on}}\n\
-         otlp: {{endpoint: '{}', traces: {{enabled: false}}}}\n",
-        receiver.url()
-    );
-    let daemon = daemon(&scene, "allocations", &more);
+    let daemon = daemon(&scene, "allocations", "evidence: {bursts: on, burst_for: 3s}\n");
     let incident = incident(&daemon, target.pid(), "allocations");
     let found = &incident["allocations"];
     assert!(found["none_because"].is_null(), "{found}");
@@ -121,37 +110,6 @@ fn incident_names_allocating_sites(runtime: Runtime) {
     let method = site.split(['(', '<']).next().unwrap();
     assert!(svg.contains(method), "{method}: {svg}");
     assert_eq!(daemon.get("/api/v1/evidence/flame-1-1-1.svg").0, 404);
-
-    let request = executor.block_on(async {
-        loop {
-            let request = receiver.next().await;
-            if request.path.contains("ProfilesService") {
-                break request.profiles();
-            }
-        }
-    });
-    let dictionary = request.dictionary.unwrap();
-    let resource = request.resource_profiles[0].resource.as_ref().unwrap();
-    let pid = resource.attributes.iter().find(|one| one.key == "process.pid").unwrap();
-    let pid_is = any_value::Value::IntValue(target.pid().into());
-    assert_eq!(pid.value.as_ref().unwrap().value.as_ref(), Some(&pid_is));
-    let profile = &request.resource_profiles[0].scope_profiles[0].profiles[0];
-    let id = any_value::Value::StringValue(incident["id"].as_str().unwrap().to_owned());
-    let named = |place: &i32| {
-        dictionary.attribute_table[*place as usize]
-            .value
-            .as_ref()
-            .unwrap()
-            .value
-            .as_ref()
-    };
-    assert!(profile.attribute_indices.iter().any(|place| named(place) == Some(&id)));
-    let bytes: i64 = profile.samples.iter().flat_map(|sample| &sample.values).sum();
-    let estimate = found["total"]["estimate"].as_i64().unwrap();
-    assert!((bytes - estimate).abs() * 1000 < estimate, "{bytes} of {estimate}");
-    let is_site = |function: &Function| dictionary.string_table[function.name_strindex as usize].starts_with(method);
-    assert!(dictionary.function_table.iter().any(is_site), "{method}");
-    assert_eq!(profile.profile_id.len(), 16);
 }
 
 /// Scenario: a process has many pinned objects, so that a Verbose session in addition to the daemon's session makes its

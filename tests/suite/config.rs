@@ -454,6 +454,8 @@ fn invalid_variables_are_reported_and_ignored() {
             ("OTEL_EXPORTER_OTLP_LOGS_ENDPOINT", "ftp://x"),
             ("OTEL_EXPORTER_OTLP_LOGS_HEADERS", "content-type=hunter2"),
             ("OTEL_EXPORTER_OTLP_METRICS_HEADERS", "a=%zz hunter2"),
+            ("OTEL_EXPORTER_OTLP_PROFILES_ENDPOINT", "http://x:4040"),
+            ("OTEL_EXPORTER_OTLP_PROFILES_HEADERS", "a=hunter2"),
             ("OTEL_EXPORTER_OTLP_TIMEOUT", "10s"),
             ("OTEL_EXPORTER_OTLP_TRACES_TIMEOUT", "0"),
             ("OTEL_METRICS_EXPORTER", "prometheus"),

@@ -234,6 +234,57 @@ fn shipped_rules_apply_until_invalid_file_is_corrected() {
     daemon.end();
 }
 
+/// Scenario: a rule file has a rule with a removed word and another rule when the daemon starts. Then the word is
+/// replaced.
+/// Guarantee: the daemon logs the error with its position, and the other rule is in force together with the shipped
+/// rules. The API and the metric report that a rule is left out, until the file is corrected.
+#[test]
+fn rule_with_removed_word_is_left_out_at_start() {
+    let scene = Scene::begin();
+    let file = scene.path("rules.yaml");
+    let of_word = |word: &str| {
+        let other = rule(
+            "test.old",
+            &format!("gc.generation == 2\n    let: {{x: {{fn: {word}, of: gc.pause_ms, over: 5m}}}}"),
+        );
+        rule("test.a", "gc.pause_ms > 5.0") + other.split_once("rules:\n").unwrap().1
+    };
+    std::fs::write(&file, of_word("mad")).unwrap();
+    let mut daemon = scene.daemon(&format!("rules: {{files: [{file}]}}\n"));
+    daemon.await_line("rules.yaml:16:19: test.old: let.x.fn: `mad` was removed");
+    daemon.await_line("left out the rules and overrides with these errors");
+    let current = |daemon: &Daemon| daemon.metric("gcwatch_rules_current") == Some(1.0);
+    let answer = daemon.json("/api/v1/rules");
+    assert_eq!(
+        (&answer["health"], &answer["errors"]),
+        (&"err".into(), &serde_json::json!([]))
+    );
+    assert_eq!(answer["left_out"].as_array().unwrap().len(), 1, "{answer}");
+    let ids = |answer: &serde_json::Value| -> Vec<String> {
+        let rules = answer["rules"].as_array().unwrap().iter();
+        rules.map(|rule| rule["id"].as_str().unwrap().to_owned()).collect()
+    };
+    let before = ids(&answer);
+    assert!(
+        before.len() > 50 && before.iter().any(|id| id == "test.a"),
+        "{before:?}"
+    );
+    assert!(
+        !before.iter().any(|id| id == "test.old") && !current(&daemon),
+        "{before:?}"
+    );
+
+    std::fs::write(&file, of_word("median")).unwrap();
+    daemon.await_line("rules are in force");
+    let answer = daemon.json("/api/v1/rules");
+    assert_eq!(
+        (&answer["health"], &answer["left_out"]),
+        (&"ok".into(), &serde_json::json!([]))
+    );
+    assert!(ids(&answer).iter().any(|id| id == "test.old") && current(&daemon));
+    daemon.end();
+}
+
 /// Scenario: the demonstration plays one round and has no receiver.
 /// Guarantee: the table contains each of its processes, every collection of the recordings is played, and the exit code
 /// is 0.

@@ -1,7 +1,7 @@
 //! `callers` and `allocations` with saved bursts of tests/workload/known, recorded on real runtimes.
 
 use serde_json::Value;
-use test_support::program::{gcwatch, records, select_kind, written};
+use test_support::program::{gcwatch, records, select_kind, stderr, written};
 use test_support::recordings;
 
 fn recording(name: &str) -> String {
@@ -126,21 +126,13 @@ fn allocations_are_printed_in_every_format() {
     assert_eq!(pprof[..2], [0x1f, 0x8b]);
 }
 
-/// Scenario: `allocations diff` compares an output with itself.
-/// Guarantee: no record has changed.
+/// Scenario: the removed command `allocations diff` is called with its former arguments.
+/// Guarantee: the error names the command and its replacement.
 #[test]
-fn output_has_no_changes_against_itself() {
-    let folder = tempfile::tempdir().unwrap();
-    let out = folder.path().join("a.ndjson");
-    let out = out.to_str().unwrap();
-    written(gcwatch(["allocations", &recording("net10-allocations"), "-o", out]));
-    let changes = records(["allocations", "diff", out, out, "--format", "ndjson"]);
-    assert!(changes.len() > 10);
-    for change in changes {
-        assert_eq!(
-            (&change["change"], &change["clear"]),
-            (&0.0.into(), &false.into()),
-            "{change}"
-        );
-    }
+fn removed_comparison_names_its_replacement() {
+    let output = gcwatch(["allocations", "diff", "a.ndjson", "b.ndjson", "--top", "3"]);
+    assert_eq!(output.status.code(), Some(1));
+    let said = stderr(&output);
+    assert!(said.contains("`gcwatch allocations diff` was removed"), "{said}");
+    assert!(said.contains("-diff_base"), "{said}");
 }

@@ -1,4 +1,4 @@
-//! Builds reproducible archives: tar, ar, gzip, zip.
+//! Builds reproducible archives: tar, gzip, zip.
 
 use std::collections::BTreeMap;
 use std::io::{Cursor, Write as _};
@@ -45,13 +45,7 @@ impl Files {
         self.files.iter().map(|(path, file)| (path.as_str(), file))
     }
 
-    /// Returns the total size of the files, in bytes.
-    pub(crate) fn size(&self) -> usize {
-        self.files.values().map(|file| file.bytes.len()).sum()
-    }
-
-    /// Builds a tar archive below the folder `top`. If `top` is empty, there is no such folder; if `top` is `.`, all
-    /// names start with `./`.
+    /// Builds a tar archive below the folder `top`, which is empty for none.
     pub(crate) fn tar(&self, top: &str, epoch: u64) -> Result<Vec<u8>> {
         let mut entries: BTreeMap<String, Option<&File>> = BTreeMap::new();
         let top = if top.is_empty() {
@@ -85,16 +79,8 @@ impl Files {
             header.set_entry_type(kind);
             header.set_mode(mode);
             header.set_size(bytes.len() as u64);
-            // Write the name directly, because the crate drops a leading `./`, which dpkg requires.
             let name = if file.is_none() { format!("{path}/") } else { path };
-            let field = &mut header.as_old_mut().name;
-            if name.len() < field.len() {
-                field[..name.len()].copy_from_slice(name.as_bytes());
-                header.set_cksum();
-                tar.append(&header, bytes)?;
-            } else {
-                tar.append_data(&mut header, name, bytes)?;
-            }
+            tar.append_data(&mut header, name, bytes)?;
         }
         Ok(tar.into_inner()?)
     }
@@ -119,26 +105,6 @@ pub(crate) fn gzip(bytes: &[u8]) -> Result<Vec<u8>> {
     let mut gzip = GzBuilder::new().mtime(0).write(Vec::new(), Compression::best());
     gzip.write_all(bytes)?;
     Ok(gzip.finish()?)
-}
-
-/// Builds an `ar` archive for dpkg.
-pub(crate) fn ar(members: &[(&str, &[u8])], epoch: u64) -> Vec<u8> {
-    let mut archive = b"!<arch>\n".to_vec();
-    for (name, bytes) in members {
-        let header = format!(
-            "{name:<16}{epoch:<12}{:<6}{:<6}{:<8}{:<10}`\n",
-            0,
-            0,
-            "100644",
-            bytes.len()
-        );
-        archive.extend_from_slice(header.as_bytes());
-        archive.extend_from_slice(bytes);
-        if bytes.len() % 2 == 1 {
-            archive.push(b'\n');
-        }
-    }
-    archive
 }
 
 /// Returns the digest in hexadecimal digits.

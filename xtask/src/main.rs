@@ -1,9 +1,9 @@
 //! Releases: builds the released files from a clean tree into `target/dist`, and publishes them from there.
 //!
-//! xtask writes all files except the program itself. The files are reproducible for the same program: entries are
-//! sorted, owned by root, and dated by the commit (or `SOURCE_DATE_EPOCH`). Version and addresses come only from
-//! `Cargo.toml`. Every step of the release workflow is one of these commands, and also runs on a laptop
-//! (docs/releasing.md).
+//! All files except the program itself are written here, or by tools that this task runs (`package`), and are
+//! reproducible for the same program: entries are sorted, owned by root, and dated by the commit (or
+//! `SOURCE_DATE_EPOCH`). Version and addresses come only from `Cargo.toml`.
+//! Every step of the release workflow is one of these commands, and also runs on a laptop (docs/releasing.md).
 #![allow(clippy::print_stdout, clippy::print_stderr, reason = "a program for the terminal")]
 
 mod address;
@@ -11,13 +11,12 @@ mod archive;
 mod build;
 mod cargo;
 mod chart;
-mod deb;
 mod image;
 mod kubectl;
 mod notes;
 mod nuget;
+mod package;
 mod publish;
-mod rpm;
 mod sbom;
 mod source;
 mod tree;
@@ -187,14 +186,13 @@ fn dist(source: &Source, args: &DistArgs) -> Result<()> {
             &format!("{name}.tar.gz"),
             &archive::gzip(&files.tar(&name, source.epoch)?)?,
         )?;
-        put(
-            &format!("gcwatch_{package_version}_{debian}.deb"),
-            &deb::package(source, program, &documents)?,
-        )?;
-        put(
-            &format!("gcwatch-{package_version}-1.{rust}.rpm"),
-            &rpm::package(source, program, &documents)?,
-        )?;
+        let packages = package::Packages::stage(source, program, &documents)?;
+        if let Some(deb) = packages.deb()? {
+            put(&format!("gcwatch_{package_version}_{debian}.deb"), &deb)?;
+        }
+        if let Some(rpm) = packages.rpm()? {
+            put(&format!("gcwatch-{package_version}-1.{rust}.rpm"), &rpm)?;
+        }
         match std::fs::read(&args.certificates) {
             Ok(certificates) => {
                 let image = image::Image::new(source, program, &certificates)?;

@@ -105,6 +105,14 @@ pub(crate) fn publish(source: &Source, out: &Path, what: PublishTarget, is_dry: 
             )?;
         }
         PublishTarget::Release => {
+            for ending in [".deb", ".rpm"] {
+                if files(out, ending)?.is_empty() {
+                    bail!(
+                        "{} has no package *{ending}: .ci/tools packages, cargo xtask dist",
+                        out.display()
+                    );
+                }
+            }
             let tag = format!("v{}", source.version);
             let text = out.with_file_name("notes.md");
             std::fs::write(&text, notes::write(source)?)?;

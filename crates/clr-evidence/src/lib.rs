@@ -14,7 +14,7 @@
 //!                                   callers: triggers, collections, time stopped
 //!                                   allocations: estimates by type and site, with intervals
 //!                                                             |
-//!                                    folded | flame (SVG) | pprof | diff
+//!                                    folded | flame (SVG) | pprof
 //! ```
 //!
 //! | Module | Content |
@@ -31,7 +31,6 @@
 //! | [`threads`] | the activity of every managed thread |
 //! | [`estimate`] | bytes represented by a sample, and exact 95 % intervals |
 //! | [`folded`], [`flame`], [`pprof`] | formats of other tools |
-//! | [`diff`] | comparison of two outputs |
 //!
 //! # Invariants
 //!
@@ -48,7 +47,6 @@ pub mod budget;
 pub mod burst;
 mod burst_facts;
 pub mod callers;
-pub mod diff;
 pub mod estimate;
 pub mod flame;
 pub mod folded;

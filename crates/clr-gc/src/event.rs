@@ -51,6 +51,7 @@ mod handles;
 mod heap;
 mod history;
 mod lifecycle;
+mod number;
 mod private;
 mod process;
 mod reader;

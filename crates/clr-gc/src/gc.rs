@@ -46,6 +46,7 @@ mod history;
 mod impact;
 mod loss;
 mod machine;
+mod named;
 mod stop;
 mod totals;
 mod trail;

@@ -22,7 +22,7 @@ mod targets;
 mod telemetry;
 
 pub(crate) use alerts::{Alertmanager, Alerts, Webhook};
-pub(crate) use evidence::{Evidence, Switch};
+pub(crate) use evidence::Evidence;
 pub(crate) use kubernetes::Kubernetes;
 pub(crate) use otlp::{Limits, Otlp, SecretSource, SignalKeys};
 pub(crate) use requests::{RequestMode, Requests};

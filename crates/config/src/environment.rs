@@ -109,6 +109,9 @@ const PER_SIGNAL: [(&str, &str, Form); 9] = [
     ("INSECURE", "insecure", Form::Truth),
 ];
 
+/// Start of the names of the variables for profiles, which gcwatch does not send.
+const OF_PROFILES: &str = "OTEL_EXPORTER_OTLP_PROFILES_";
+
 /// Returns all variables that set keys, in the order of precedence.
 pub(crate) fn variables() -> Vec<Variable> {
     let variable = |name: String, path: String, form| Variable { name, path, form };
@@ -116,7 +119,7 @@ pub(crate) fn variables() -> Vec<Variable> {
         .iter()
         .map(|(name, path, form)| variable((*name).to_owned(), (*path).to_owned(), *form))
         .collect();
-    for signal in ["", "traces", "metrics", "logs", "profiles"] {
+    for signal in ["", "traces", "metrics", "logs"] {
         let (infix, section) = if signal.is_empty() {
             (String::new(), String::new())
         } else {
@@ -192,8 +195,24 @@ pub(crate) fn settings(environment: &Environment) -> (Vec<Setting>, Vec<Problem>
             }
         }
     }
+    warnings.extend(profiles(environment));
     warnings.extend(unknown(environment, &known));
     (settings, warnings)
+}
+
+/// Returns one warning about all variables for profiles. They are often set for all programs of a host.
+fn profiles(environment: &Environment) -> Option<Problem> {
+    let set = environment.iter().filter(|(_, value)| !value.is_empty());
+    let mut names = set
+        .map(|(name, _)| name.as_str())
+        .filter(|name| name.starts_with(OF_PROFILES));
+    let first = names.next()?;
+    let others: String = names.map(|name| format!(", {name}")).collect();
+    Some(Problem {
+        origin: Origin::Environment(format!("{first}{others}")),
+        path: KeyPath::default(),
+        message: "ignored, because gcwatch sends no profiles over OTLP".to_owned(),
+    })
 }
 
 /// Returns warnings about unknown variables whose names resemble those of `known`.
@@ -206,6 +225,9 @@ fn unknown(environment: &Environment, known: &[Variable]) -> Vec<Problem> {
         // Kubernetes sets GCWATCH_PORT and others for a service of that name, so only probable misspellings are
         // reported.
         if value.is_empty() || !(exporter || name.starts_with("GCWATCH_")) || names().any(|known| known == name) {
+            continue;
+        }
+        if name.starts_with(OF_PROFILES) {
             continue;
         }
         let message = match nearest(name, names()) {

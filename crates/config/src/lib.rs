@@ -234,7 +234,7 @@ impl Config {
 
     /// Returns whether the file, the environment or a flag names an OTLP receiver.
     pub fn names_otlp(&self) -> bool {
-        ["otlp", "otlp.traces", "otlp.metrics", "otlp.logs", "otlp.profiles"]
+        ["otlp", "otlp.traces", "otlp.metrics", "otlp.logs"]
             .iter()
             .any(|section| *self.origins.get(&KeyPath::from_dotted(section).key("endpoint")) != Origin::Default)
     }
@@ -246,7 +246,6 @@ impl Config {
             &otlp.traces.headers_from,
             &otlp.metrics.headers_from,
             &otlp.logs.headers_from,
-            &otlp.profiles.headers_from,
         ];
         let sources = sections.into_iter().flat_map(|section| section.values());
         let alerts = &self.document.alerts;

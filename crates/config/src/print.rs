@@ -36,10 +36,9 @@ pub(crate) fn print(config: &Config) -> String {
         ("traces", &otlp.traces),
         ("metrics", &otlp.metrics),
         ("logs", &otlp.logs),
-        ("profiles", &otlp.profiles),
     ] {
         let endpoint = receiver.as_ref().map_or_else(|| "none".to_owned(), endpoint);
-        let _ = writeln!(out, "#   {name:<8} {endpoint}");
+        let _ = writeln!(out, "#   {name:<7} {endpoint}");
     }
     out
 }

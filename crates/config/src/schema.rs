@@ -2,22 +2,16 @@
 
 use std::sync::LazyLock;
 
-use schemars::generate::SchemaSettings;
 use serde_json::Value;
 
 use strict_yaml::check::Schema;
-use strict_yaml::schema::tidy;
+use strict_yaml::schema::{file_text, for_document};
 
 use super::document::Document;
 use super::values::FORMATS;
 
 /// The schema, generated once.
-pub(crate) static SCHEMA: LazyLock<Value> = LazyLock::new(|| {
-    let generator = SchemaSettings::draft2020_12().into_generator();
-    let mut schema = generator.into_root_schema_for::<Document>().to_value();
-    tidy(&mut schema);
-    schema
-});
+pub(crate) static SCHEMA: LazyLock<Value> = LazyLock::new(for_document::<Document>);
 
 /// Returns the schema with the formats of its values.
 pub(crate) fn schema() -> Schema<'static> {
@@ -26,8 +20,7 @@ pub(crate) fn schema() -> Schema<'static> {
 
 /// Returns the schema as the text of `docs/gcwatch.schema.json`, for editors.
 pub fn text() -> String {
-    // Writing JSON in memory cannot fail. `{:#}` formats a `Value` as indented JSON.
-    format!("{:#}\n", *SCHEMA)
+    file_text(&SCHEMA)
 }
 
 #[cfg(test)]

@@ -53,7 +53,6 @@ use gc_telemetry::snapshot::points;
 use opentelemetry::trace::TracerProvider as _;
 use opentelemetry_proto::tonic::logs::v1::LogRecord;
 use opentelemetry_proto::tonic::metrics::v1::Metric;
-use opentelemetry_proto::tonic::profiles::v1development::{Profile, ProfilesDictionary};
 use opentelemetry_proto::tonic::trace::v1::Span;
 use opentelemetry_sdk::logs::SdkLoggerProvider;
 use opentelemetry_sdk::trace::SdkTracer;
@@ -97,7 +96,6 @@ struct Signals {
     traces: Arc<Outgoing>,
     metrics: Arc<Outgoing>,
     logs: Arc<Outgoing>,
-    profiles: Arc<Outgoing>,
     /// Findings from opening the queue on disk.
     disk_notes: Vec<Note>,
     /// The connections in use.
@@ -107,12 +105,12 @@ struct Signals {
 }
 
 impl Signals {
-    fn each(&self) -> [&Arc<Outgoing>; 4] {
-        [&self.traces, &self.metrics, &self.logs, &self.profiles]
+    fn each(&self) -> [&Arc<Outgoing>; 3] {
+        [&self.traces, &self.metrics, &self.logs]
     }
 
     /// Counts the items of each signal that were on disk at the start.
-    fn found(&self, items: [u64; 4]) {
+    fn found(&self, items: [u64; 3]) {
         for (outgoing, items) in self.each().into_iter().zip(items) {
             outgoing.queue().found(items);
             outgoing.wake.notify_one();
@@ -138,10 +136,10 @@ impl Exporter {
                 let (store_handle, notes, found) = StoreHandle::open(disk, Instant::now());
                 (Some(store_handle), notes, found)
             }
-            None => (None, Vec::new(), StoredItems::Now([0; 4])),
+            None => (None, Vec::new(), StoredItems::Now([0; 3])),
         };
         let settled: Arc<Notify> = Arc::default();
-        let [traces, metrics, logs, profiles] = Signal::ALL.map(|signal| {
+        let [traces, metrics, logs] = Signal::ALL.map(|signal| {
             let (store_handle, settled) = (store_handle.clone(), Arc::clone(&settled));
             Arc::new(Outgoing::new(signal, Instant::now(), store_handle, settled))
         });
@@ -150,7 +148,6 @@ impl Exporter {
                 traces,
                 metrics,
                 logs,
-                profiles,
                 disk_notes,
                 connections: Mutex::default(),
                 own: Mutex::default(),
@@ -205,7 +202,6 @@ impl Exporter {
             target(&self.signals.traces, &settings.traces)?,
             target(&self.signals.metrics, &settings.metrics)?,
             target(&self.signals.logs, &settings.logs)?,
-            target(&self.signals.profiles, &settings.profiles)?,
         ];
         known.retain(|one| {
             targets
@@ -226,10 +222,6 @@ impl Exporter {
                 .is_some_and(|target| target.receiver().protocol == Protocol::HttpJson)
             {
                 limits.batch_bytes /= JSON_GROWTH;
-            }
-            if outgoing.signal == Signal::Profiles {
-                // Each profile has its own tables, and a request contains only one set of tables.
-                limits.batch_items = 1;
             }
             let dropped = outgoing.queue().configure(limits, target.is_some(), same);
             drop(dropped);
@@ -274,19 +266,6 @@ impl Exporter {
         give(&self.signals.metrics, resource, &metrics, count, JoinMode::ToSize);
     }
 
-    /// Returns whether profiles are exported. If not, the caller need not create them.
-    pub fn takes_profiles(&self) -> bool {
-        self.signals.profiles.queue().takes()
-    }
-
-    /// Queues a profile of one process, with the tables that it refers to.
-    pub fn profile(&self, resource: &Arc<Origin>, profile: &Profile, dictionary: &ProfilesDictionary) {
-        if self.takes_profiles() {
-            let entry = Entry::profile(resource, profile, dictionary);
-            self.signals.profiles.push(Instant::now(), vec![entry]);
-        }
-    }
-
     /// Creates a provider for gcwatch's own log records, which go to the receiver of log records, also after a reload.
     /// Costs a thread.
     ///
@@ -329,7 +308,6 @@ impl Exporter {
             traces: of(&self.signals.traces),
             metrics: of(&self.signals.metrics),
             logs: of(&self.signals.logs),
-            profiles: of(&self.signals.profiles),
             disk_works: self
                 .signals
                 .traces

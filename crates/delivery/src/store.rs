@@ -22,9 +22,9 @@ mod log;
 mod position;
 mod record;
 
-use std::io;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
+use std::{fs, io};
 
 use base::directory::create_private;
 
@@ -42,7 +42,10 @@ const LARGEST_SEGMENT: u64 = 8 << 20;
 const SMALLEST_SEGMENT: u64 = 64 << 10;
 
 /// Number of logs: one per signal.
-pub(crate) const LOGS: usize = 4;
+pub(crate) const LOGS: usize = 3;
+
+/// Log of the signal that earlier versions sent.
+const REMOVED_LOG: &str = "profiles";
 
 /// Limits of a store.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -77,11 +80,13 @@ pub(crate) struct Store {
     logs: [Log<Folder>; LOGS],
     bounds: Bounds,
     drops: [Drops; LOGS],
+    /// Number of items in the log of the signal that earlier versions sent.
+    unsendable: u64,
 }
 
 impl Store {
     /// Opens the store in `directory`, and creates the directory if it does not exist. `names` are the names of the
-    /// logs.
+    /// logs. Removes the log of profiles, which earlier versions sent.
     pub(crate) fn open(directory: &Path, names: [&str; LOGS], bounds: Bounds) -> io::Result<Self> {
         create_private(directory)?;
         let open = |name: &str| {
@@ -89,11 +94,12 @@ impl Store {
             create_private(&path)?;
             Log::open(Folder::new(path), segment_bytes(bounds.max_bytes))
         };
-        let [first, second, third, fourth] = names;
+        let [first, second, third] = names;
         Ok(Self {
-            logs: [open(first)?, open(second)?, open(third)?, open(fourth)?],
+            logs: [open(first)?, open(second)?, open(third)?],
             bounds,
             drops: [Drops::default(); LOGS],
+            unsendable: remove_log(directory.join(REMOVED_LOG)),
         })
     }
 
@@ -184,6 +190,11 @@ impl Store {
         self.logs.iter().map(Log::missing).sum()
     }
 
+    /// Returns the number of items that were removed because gcwatch no longer sends their signal.
+    pub(crate) fn unsendable(&self) -> u64 {
+        self.unsendable
+    }
+
     /// Returns the items dropped from a log since the last call.
     pub(crate) fn take_drops(&mut self, which: usize) -> Drops {
         self.drops.get_mut(which).map(std::mem::take).unwrap_or_default()
@@ -211,6 +222,16 @@ impl Store {
             drops.full += log.drop_first();
         }
     }
+}
+
+/// Removes a log that no signal uses, and returns the number of its unsent items.
+fn remove_log(path: PathBuf) -> u64 {
+    let log = path
+        .is_dir()
+        .then(|| Log::open(Folder::new(path.clone()), SMALLEST_SEGMENT));
+    let items = log.and_then(Result::ok).map_or(0, |log| log.items());
+    // If this fails, the next opening removes the log.
+    fs::remove_dir_all(path).map_or(0, |()| items)
 }
 
 /// Returns whether the error means that a file was removed, truncated or changed.

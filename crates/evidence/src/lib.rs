@@ -34,7 +34,7 @@
 //!
 //! # Layers
 //!
-//! 1. [`lock`], [`bounds`], [`profile`], [`flames`], [`store`]: the lease, limits, results, copies
+//! 1. [`lock`], [`bounds`], [`flames`], [`store`]: the lease, limits, results, copies
 //! 2. [`burst`], [`heap`], [`black_box`]: sessions and files
 //! 3. [`automatic`], [`census`]: the evidence that an incident gets; pure
 //!
@@ -58,6 +58,5 @@ pub mod flames;
 pub mod heap;
 #[expect(clippy::disallowed_methods, reason = "the lease is awaited until a deadline")]
 pub mod lock;
-pub mod profile;
 #[expect(clippy::disallowed_methods, reason = "failed requests are retried after a pause")]
 pub mod store;

@@ -39,17 +39,16 @@ pub(crate) struct Marks {
 }
 
 impl Marks {
-    /// Creates the marks of the rules that emit to spans (`emit.span`).
+    /// Creates the marks of the rules.
     pub(crate) fn from_anomalies(anomalies: &[Anomaly<'_>]) -> Self {
-        let on_span = || anomalies.iter().filter(|anomaly| anomaly.rule.emit.span);
-        let mut ids = on_span().map(|anomaly| anomaly.rule.id.to_string()).peekable();
+        let mut ids = anomalies.iter().map(|anomaly| anomaly.rule.id.to_string()).peekable();
         let array = ids.peek().is_some().then(|| list(ids));
-        // Among rules of equal severity, the first rule in the order of the rules counts.
-        let worst = on_span().rev().max_by_key(|anomaly| anomaly.severity);
+        // Among rules of equal severity, the first one in the order of the rules.
+        let worst = anomalies.iter().rev().max_by_key(|anomaly| anomaly.severity);
         let worst = worst.filter(|anomaly| anomaly.severity >= Severity::Error);
         Self {
             attribute: array.map(|array| key_value(row::RULES.name, array)),
-            events: on_span().map(event).collect(),
+            events: anomalies.iter().map(event).collect(),
             status: worst.map(|anomaly| Status {
                 message: anomaly.rule.title.to_string(),
                 code: StatusCode::Error.into(),

@@ -7,7 +7,6 @@ pub mod anomaly;
 pub mod container;
 pub mod metric;
 pub mod own;
-pub mod profile;
 pub mod resource;
 pub mod settings;
 pub mod span;

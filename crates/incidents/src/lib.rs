@@ -244,9 +244,9 @@ impl Incident {
         self.causes().first().copied()
     }
 
-    /// Returns whether receivers are notified of the incident, according to the rules of its members.
+    /// Returns whether receivers are notified of the incident: only if it has a harm.
     pub fn notifies(&self) -> bool {
-        self.harms().any(|member| member.rule().emit.notify)
+        self.harms().next().is_some()
     }
 
     /// Returns whether a rule of a member gathers this evidence.

@@ -14,7 +14,7 @@ use super::{Findings, Incident, Member};
 use rule_engine::alert::Alert;
 use rule_engine::ledger::Ledger;
 use rule_engine::record::owned;
-use rule_engine::rule::{Emit, Evidence, Role, Rule, Severity};
+use rule_engine::rule::{Evidence, Role, Rule, Severity};
 use rule_engine::rule_set::RuleSet;
 
 /// An open incident in the form in which it is written to a file.
@@ -52,7 +52,6 @@ struct StoredRule {
     #[serde(default)]
     role: Option<Role>,
     severity: Severity,
-    notify: bool,
     #[serde(default)]
     evidence: Vec<Evidence>,
 }
@@ -148,7 +147,6 @@ impl StoredRule {
             remedy: rule.remedy.to_string(),
             role: rule.role,
             severity: rule.severity,
-            notify: rule.emit.notify,
             evidence: rule.evidence.clone(),
         }
     }
@@ -165,10 +163,6 @@ impl StoredRule {
             role: self.role,
             severity: self.severity,
             evidence: self.evidence.clone(),
-            emit: Emit {
-                notify: self.notify,
-                ..Emit::default()
-            },
             ..Rule::default()
         })
     }

@@ -2,10 +2,8 @@
 
 use std::io::{self, Write};
 
-use base::text::shown;
 use clr_evidence::allocations::{Allocations, Amount, Method};
 use clr_evidence::burst::BurstFacts;
-use clr_evidence::diff::{Change, DiffSubject};
 use clr_evidence::name::type_name;
 use clr_evidence::site::place;
 
@@ -127,51 +125,4 @@ fn notes(out: &mut dyn Write, allocations: &Allocations, facts: &BurstFacts) -> 
         ))?;
     }
     Ok(())
-}
-
-/// Writes the largest differences between two outputs.
-pub fn write_changes(out: &mut dyn Write, changes: &[Change], top: usize) -> io::Result<()> {
-    let columns = [
-        right("before/s", 10),
-        right("after/s", 10),
-        right("change/s", 10),
-        left("sure", 4),
-        left("", 20),
-    ];
-    for (of, heading) in [
-        (DiffSubject::Total, "all"),
-        (DiffSubject::Type, "by type"),
-        (DiffSubject::Site, "by site"),
-    ] {
-        let rows: Vec<&Change> = changes.iter().filter(|change| change.of == of).collect();
-        if rows.is_empty() {
-            continue;
-        }
-        writeln!(out, "{HEADING}{heading}{HEADING:#}")?;
-        head(out, &columns)?;
-        for change in rows.iter().take(top) {
-            let bytes = |rate: f64| Bytes(rate.abs().round() as u64).to_string();
-            let sign = if change.change < 0.0 { "-" } else { "+" };
-            let name = match (of, change.name.as_deref()) {
-                (DiffSubject::Total, _) => String::new(),
-                (DiffSubject::Type, Some(name)) => type_name(name),
-                (_, name) => shown(name.unwrap_or("[unknown]")),
-            };
-            let sure = match change.clear {
-                Some(true) => "yes",
-                Some(false) => "no",
-                None => "-",
-            };
-            let cells = [
-                bytes(change.before.rate),
-                bytes(change.after.rate),
-                format!("{sign}{}", bytes(change.change)),
-                sure.to_owned(),
-                name,
-            ];
-            row(out, &columns, &cells)?;
-        }
-        more(out, rows.len(), top, "row")?;
-    }
-    writeln!(out, "{FAINT}sure: the 95 % intervals do not overlap{FAINT:#}")
 }

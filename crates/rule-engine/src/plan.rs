@@ -5,7 +5,7 @@
 //! ```
 //!
 //! Many windows of a rule set use the same samples: the same condition, value and extent. These samples form a series,
-//! and windows whose functions can be computed from one series (count, ratio and rate; slope and r2; median and mad)
+//! and windows whose functions can be computed from one series (count, ratio and rate; slope and r2; min and max)
 //! share it. Equal conditions and values are evaluated once per sample, even if they feed several series. A value is
 //! evaluated only if its condition is true. The parts of a condition that are the same for all collections of one kind
 //! are evaluated separately; if they are false, the other parts are not evaluated.

@@ -107,32 +107,7 @@ pub struct Group {
     pub follows: Vec<usize>,
 }
 
-/// Destinations of the alerts of a rule.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Emit {
-    /// Whether alerts become log records.
-    pub log: bool,
-    /// Whether alerts become events on the collection's span, and set the error status of the span for severity `error`
-    /// and above.
-    pub span: bool,
-    /// Whether alerts become metrics: counters and state.
-    pub metric: bool,
-    /// Whether alerts are sent to Alertmanager and webhooks.
-    pub notify: bool,
-}
-
-impl Default for Emit {
-    fn default() -> Self {
-        Self {
-            log: true,
-            span: true,
-            metric: true,
-            notify: true,
-        }
-    }
-}
-
-/// A parameter of a rule as written. The values of parameters are part of the expressions.
+/// A parameter of a rule as written. Its values are part of the expressions.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Param {
     pub name: Arc<str>,
@@ -234,9 +209,7 @@ pub struct Rule {
     pub annotations: Vec<(Arc<str>, Template)>,
     /// Exceptions of the rule.
     pub exceptions: Vec<Exception>,
-    /// Destinations of the rule's alerts.
-    pub emit: Emit,
-    /// Evidence that is gathered for incidents of the rule.
+    /// Evidence that is gathered for its incidents.
     pub evidence: Vec<Evidence>,
     /// Whether the rule is evaluated. A disabled rule is only checked and listed.
     pub enabled: bool,

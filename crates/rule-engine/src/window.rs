@@ -3,8 +3,8 @@
 //! | Extent | Retained data | Exact values |
 //! |---|---|---|
 //! | [`Extent::Over`]: count, ratio, rate, sum, share, mean, min, max, change, newest, slope, r2 | [`BUCKETS`] sub-intervals of equal length with aggregates, regardless of the sample rate | the aggregates of all samples within the covered time |
-//! | [`Extent::Over`]: median, mad, turns | the newest [`MAX_SAMPLES`] samples within the time | the values of these samples |
-//! | [`Extent::Last`] | the given number of samples, at most [`MAX_LAST`] | the values of all samples |
+//! | [`Extent::Over`]: median, turns | the newest [`MAX_SAMPLES`] samples within the time | of these samples |
+//! | [`Extent::Last`] | that many samples, at most [`MAX_LAST`] | everything |
 //!
 //! # Time
 //!
@@ -28,8 +28,8 @@
 //! A window takes no memory before the first sample, and none for sub-intervals as long as all samples are alike,
 //! because the times of samples are stored once for all series of one length (`occasions`). The maximum for each key is
 //! `BUCKETS` x (12 to 48) bytes = 0.4 to 1.5 KiB for sub-intervals, 16 KiB for `MAX_SAMPLES`, 16 n bytes for `Last(n)`
-//! (above 64, n is rounded up to a power of two), and half as much again for median and mad of more than 64 samples.
-//! [`SeriesSet::most_memory`] computes the maximum for a window.
+//! (above 64, n is rounded up to a power of two), and half as much again for the median of more than 64 samples.
+//! [`SeriesSet::most_memory`] computes it for a window.
 
 mod aggregate;
 mod answer;
@@ -131,11 +131,11 @@ impl Class {
         match window.function {
             Function::Count | Function::Ratio | Function::Rate if over => Self::Counts,
             Function::Count | Function::Ratio | Function::Rate => Self::Marks,
-            Function::Median | Function::Mad => Self::Sorted,
+            Function::Median => Self::Sorted,
             Function::Sum | Function::Share | Function::Mean if over => Self::Sums,
             Function::Min | Function::Max if over => Self::Extremes,
-            Function::Change | Function::RelativeChange | Function::Newest if over => Self::Ends,
-            Function::Slope | Function::RelativeSlope | Function::R2 if over => Self::Trend,
+            Function::Change | Function::Newest if over => Self::Ends,
+            Function::Slope | Function::R2 if over => Self::Trend,
             Function::Newest if window.extent == Extent::Last(1) => Self::Latest,
             Function::Turns => Self::Runs,
             _ => Self::Samples,

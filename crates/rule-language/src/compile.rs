@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! text -> tokens, literals, bounds (token, literal) -> tree with positions (syntax, parser)
-//!      -> types, names, macros (check) -> can it be true, can it be false (lint) -> Expression
+//!      -> types, names, macros, units (check) -> Expression
 //! ```
 //!
 //! All mistakes are reported at once, each with its position. A syntax mistake hides all later mistakes, so it is the
@@ -14,17 +14,16 @@
 
 mod attribute;
 mod check;
-mod lint;
 mod literal;
-mod measure;
 mod parser;
 mod syntax;
 mod token;
+mod unit;
 
 #[cfg(test)]
 mod tests;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 
 use rule_engine::expression::Expression;
@@ -33,8 +32,7 @@ use syntax::Tree;
 
 pub(crate) use attribute::attribute_of_label;
 pub use attribute::{Access, RESOURCE_ATTRIBUTES};
-pub(crate) use lint::certain;
-pub use measure::{Measure, Unit};
+pub use unit::Unit;
 
 /// Maximum length of a text, in bytes.
 pub const MAX_TEXT: usize = 2048;
@@ -52,12 +50,12 @@ pub const MAX_NODES: usize = 1000;
 pub struct Names<'a> {
     /// Macros by name.
     pub macros: &'a BTreeMap<String, Macro>,
-    /// Lists of texts by name.
-    pub lists: &'a BTreeMap<String, Vec<Box<str>>>,
+    /// Names of the removed section `lists`.
+    pub lists: &'a BTreeSet<String>,
     /// Windows by name, with their indexes in the rule set.
     pub windows: &'a BTreeMap<String, usize>,
-    /// Measures of the windows by index. Measures of later windows are unknown.
-    pub measures: &'a [Measure],
+    /// Units of the windows by index. Units of later windows are unknown.
+    pub units: &'a [Unit],
     /// Parameters by name.
     pub params: &'a BTreeMap<String, Expression>,
     /// Roots of the fields that the text can use.
@@ -79,13 +77,13 @@ pub enum RequiredType {
 #[derive(Debug, Clone)]
 pub struct CompiledExpression {
     pub expression: Expression,
-    /// Measure of the expression if it is a number.
-    pub measure: Measure,
+    /// Unit of the expression if it is a number.
+    pub unit: Unit,
     /// The distinct fields in the expression, in the order of their first use.
     pub fields: Vec<&'static Field>,
     /// Places of the distinct windows in the expression.
     pub windows: Vec<usize>,
-    /// The distinct macros, lists and parameters in the expression, including names inside macros.
+    /// The distinct macros in the expression, including those in macros.
     pub used: Vec<String>,
     /// Constructs that are allowed but probably wrong.
     pub warnings: Vec<Mistake>,
@@ -100,13 +98,20 @@ pub struct Mistake {
     pub column: usize,
     /// The mistake and its remedy, in one sentence without a full stop.
     pub message: String,
+    /// Whether the construct was valid in an earlier version.
+    pub is_removed: bool,
 }
 
 impl Mistake {
     /// Creates a mistake at a byte of a text.
     pub(crate) fn at(text: &str, at: usize, message: String) -> Self {
         let (line, column) = place(text, at);
-        Self { line, column, message }
+        Self {
+            line,
+            column,
+            message,
+            is_removed: false,
+        }
     }
 }
 

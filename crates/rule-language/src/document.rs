@@ -7,7 +7,6 @@ use std::borrow::Cow;
 use std::collections::BTreeMap;
 
 use base::units::HumanDuration;
-use base::words;
 use rule_engine::rule::{Division, EvaluationTrigger, Role, Severity, Status};
 use schemars::{JsonSchema, Schema, SchemaGenerator};
 use serde::Deserialize;
@@ -19,10 +18,17 @@ mod window;
 pub(crate) use text::{EvidenceName, Id, Moment, Name, Version, is_name};
 pub(crate) use window::WindowKeys;
 
+/// Message that replaces the removed section `lists`.
+pub(crate) const LISTS_REMOVED: &str =
+    "a macro can be a list: `macros: {induced: \"['Induced', 'LowMemory']\"}` for `gc.reason in induced`";
+
 /// A rule file.
 #[derive(Debug, Default, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields, rename_all = "camelCase")]
-#[schemars(title = "gcwatch rules", extend("required" = ["apiVersion"]))]
+#[schemars(
+    title = "gcwatch rules",
+    extend("required" = ["apiVersion"], "x-removed" = {"lists": LISTS_REMOVED})
+)]
 pub(crate) struct RuleFile {
     /// The version of the format: `gcwatch/v1`.
     pub(crate) api_version: Version,
@@ -32,9 +38,8 @@ pub(crate) struct RuleFile {
     pub(crate) family: Family,
     /// Defaults for the rules of this file.
     pub(crate) defaults: Defaults,
-    /// Lists of strings by name, for `in` in the expressions of this file: `gc.reason in induced`.
-    pub(crate) lists: BTreeMap<String, TextList>,
-    /// Expressions by name, for the expressions of this file. A macro is inserted as if it were in parentheses.
+    /// Expressions by name, for the expressions of this file. A macro is inserted as if it were in parentheses. It can be
+    /// a list of strings, for `in`.
     pub(crate) macros: BTreeMap<String, String>,
     /// Groups: name and description. All alerts of a group on one process form one incident. Its name is that of the
     /// first of its rules in the order of the files, so list causes before consequences. If the conditions of several
@@ -74,9 +79,14 @@ pub(crate) struct Family {
     pub(crate) description: Option<String>,
 }
 
+/// Message that replaces the removed key `emit`.
+const EMIT_REMOVED: &str = "delete it; alerts of `role: note`, and of a `severity` below `min_severity` of a receiver, \
+                            are not sent to that receiver, and `alerts.log` of the configuration selects log records";
+
 /// Defaults for the rules of the file.
 #[derive(Debug, Default, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
+#[schemars(extend("x-removed" = {"emit": EMIT_REMOVED}))]
 pub(crate) struct Defaults {
     /// See the key of a rule.
     pub(crate) status: Option<Status>,
@@ -96,9 +106,6 @@ pub(crate) struct Defaults {
     #[schemars(length(min = 1, max = 1000))]
     pub(crate) runbook_url: Option<String>,
     /// See the key of a rule.
-    #[schemars(length(max = 4))]
-    pub(crate) emit: Option<Vec<Destination>>,
-    /// See the key of a rule.
     #[schemars(length(max = 6))]
     pub(crate) evidence: Option<Vec<EvidenceName>>,
 }
@@ -106,7 +113,7 @@ pub(crate) struct Defaults {
 /// A rule.
 #[derive(Debug, Default, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
-#[schemars(extend("required" = ["id", "title", "on", "when", "summary"]))]
+#[schemars(extend("required" = ["id", "title", "on", "when", "summary"], "x-removed" = {"emit": EMIT_REMOVED}))]
 pub(crate) struct Rule {
     /// Id, unique among all files: words with dots, such as `gc.pause.long`. It identifies the state of the rule. Do
     /// not reuse it for another rule.
@@ -206,9 +213,6 @@ pub(crate) struct Rule {
     /// Page that explains the alert, for the annotation `runbook_url`. `{id}` is replaced with the id of the rule.
     #[schemars(length(min = 1, max = 1000))]
     pub(crate) runbook_url: Option<String>,
-    /// Destinations of alerts. `[]`: only the API.
-    #[schemars(extend("x-default" = "all"), length(max = 4))]
-    pub(crate) emit: Option<Vec<Destination>>,
     /// Evidence that is gathered for an incident of the rule: for example `ledger`, the memory of the process by use,
     /// or `black-box`, a recording of the last seconds of its events, which incidents of severity error and above have
     /// in any case. If not set, no further evidence is gathered.
@@ -220,20 +224,6 @@ pub(crate) struct Rule {
     /// Whether the rule is evaluated. A disabled rule is only checked and listed.
     #[schemars(extend("x-default" = "`true`"))]
     pub(crate) enabled: Option<bool>,
-}
-
-words! {
-    /// Destination of alerts.
-    pub(crate) enum Destination {
-        /// A log record.
-        Log = "log",
-        /// An event on the collection's span, and its error status for severity `error` and above.
-        Span = "span",
-        /// Counters and state as metrics.
-        Metric = "metric",
-        /// Notifications: Alertmanager and webhooks.
-        Notify = "notify",
-    }
 }
 
 /// Conditions under which an alert is more severe.
@@ -362,4 +352,8 @@ pub(crate) struct ParamText(
 #[derive(Debug, Default, Deserialize, JsonSchema)]
 #[serde(transparent)]
 #[schemars(inline)]
-pub(crate) struct TextList(#[schemars(length(max = 1000))] pub(crate) Vec<String>);
+pub(crate) struct TextList(
+    #[schemars(length(max = 1000))]
+    #[allow(dead_code, reason = "it is read from the tree; the type is for the schema")]
+    Vec<String>,
+);

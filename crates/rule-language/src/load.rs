@@ -6,8 +6,11 @@
 //!       -> compose: expressions and templates compiled, keys checked against each other -> RuleSet
 //! ```
 //!
-//! Macros and lists are local to their file; groups and ids are shared by all files. An error inside an expression is
+//! Macros are local to their file; groups and ids are shared by all files. An error inside an expression is
 //! reported at its position in the file, even inside a block scalar.
+//!
+//! An error makes all files invalid, except a removed word: after an update of gcwatch, the rule with this word is left
+//! out, and all other rules remain in force.
 
 use std::collections::BTreeSet;
 use std::fmt;
@@ -35,7 +38,7 @@ mod window;
 use compose::SharedState;
 use file::FileDefinitions;
 pub use memory::MAX_WINDOW_BYTES;
-use report::{Place, PlacedValue, Report};
+use report::{LeftOut, Place, PlacedValue, Report};
 pub use shipped::{shipped, shipped_tests};
 pub(crate) use text::{entry, items_of, scalar};
 
@@ -63,7 +66,7 @@ impl SourceFile {
 words! {
     /// The level of a problem.
     pub enum Level {
-        /// The files are not used.
+        /// The files are not used, or the part with a removed word is left out.
         Error = "error",
         /// The files are used.
         Warning = "warning",
@@ -100,6 +103,8 @@ impl fmt::Display for Problem {
 #[derive(Debug, Clone, Default)]
 pub struct LoadedRules {
     pub rules: RuleSet,
+    /// Errors of the rules and overrides that are left out because they use removed words, sorted by file and line.
+    pub left_out: Vec<Problem>,
     /// Warnings, sorted by file and line.
     pub warnings: Vec<Problem>,
     /// Times at which exceptions expire, in Unix nanoseconds, with the warnings that apply afterwards.
@@ -119,7 +124,8 @@ impl LoadedRules {
     }
 }
 
-/// Loads rule files. A later file can change rules of earlier files. Without files, the rule set is empty.
+/// Loads rule files. A later file can change rules of earlier files. Without files, the rule set is empty. A rule or an
+/// override that uses a removed word is left out, see [`LoadedRules::left_out`].
 ///
 /// # Errors
 ///
@@ -128,13 +134,32 @@ pub fn load(files: &[SourceFile]) -> Result<LoadedRules, Vec<Problem>> {
     if files.is_empty() {
         return Ok(LoadedRules::default());
     }
-    let mut report = Report::new(files);
     if files.len() > MAX_FILES {
+        let mut report = Report::new(files, LeftOut::default());
         let message = format!("{} rule files; at most {MAX_FILES} are read", files.len());
         let (file, at) = (0, Position::START);
         report.error(Place { file, at }, message);
         return Err(report.finish());
     }
+    // Some removed words are found only when all rules are built. Each pass leaves out more parts than the previous one.
+    let mut left_out = LeftOut::default();
+    loop {
+        match load_without(files, left_out) {
+            Pass::Complete(loaded) => return loaded,
+            Pass::Again(more) => left_out = more,
+        }
+    }
+}
+
+/// The result of one pass over the files.
+enum Pass {
+    Complete(Result<LoadedRules, Vec<Problem>>),
+    /// More parts must be left out.
+    Again(LeftOut),
+}
+
+fn load_without(files: &[SourceFile], left_out: LeftOut) -> Pass {
+    let mut report = Report::new(files, left_out);
     let mut trees = Vec::new();
     for (file, source) in files.iter().enumerate() {
         trees.push(file::tree(file, &source.text, &mut report));
@@ -142,7 +167,7 @@ pub fn load(files: &[SourceFile]) -> Result<LoadedRules, Vec<Problem>> {
     let mut words = Vec::new();
     let mut roots = Vec::new();
     for (file, tree) in trees.iter().enumerate() {
-        let root = tree.as_ref().map(|node| PlacedValue { file, node });
+        let root = tree.as_ref().map(|node| PlacedValue { file, node, part: None });
         let Some(root) = root.filter(|root| file::is_readable(*root, &mut report)) else {
             words.push(FileDefinitions::default());
             continue;
@@ -153,6 +178,12 @@ pub fn load(files: &[SourceFile]) -> Result<LoadedRules, Vec<Problem>> {
     }
     let complete = roots.len() == files.len();
     let drafts = draft::drafts(&roots, complete, &mut report);
+    let left_out = &mut report.left_out;
+    let parts = left_out.parts.len();
+    let (out, drafts): (Vec<_>, Vec<_>) = drafts
+        .into_iter()
+        .partition(|draft| left_out.parts.contains(&draft.part));
+    left_out.ids.extend(out.iter().map(|draft| draft.id.clone()));
     let mut common = SharedState {
         words,
         groups: groups::groups(&roots, &mut report),
@@ -162,32 +193,41 @@ pub fn load(files: &[SourceFile]) -> Result<LoadedRules, Vec<Problem>> {
         complete,
         expiries: Vec::new(),
     };
+    // Their other errors are reported, too.
+    for draft in &out {
+        compose::rule(draft, &mut common);
+    }
     let rules = drafts.iter().filter_map(|draft| compose::rule(draft, &mut common));
     let rules: Vec<_> = rules.map(Arc::new).collect();
     let mut report = common.report;
     if report.errors() == 0 {
         compose::check_causes(&drafts, &rules, complete, &mut report);
     }
-    if report.errors() == 0 {
+    if report.errors() == 0 && rules.len() == drafts.len() {
         lint::unknown_rules(&drafts, &rules, &mut report);
     }
-    // An expression with an error can be the only use of a macro, a list or a group.
-    if report.errors() == 0 {
+    if report.left_out.parts.len() > parts {
+        return Pass::Again(report.left_out);
+    }
+    // An invalid expression, or a rule that is left out, can be the one that uses them.
+    if report.errors() == 0 && parts == 0 {
         lint::unused_words(&common.words, &mut report);
         lint::unused_groups(&common.groups, &common.used_groups, &mut report);
     }
     if report.errors() > 0 {
-        return Err(report.finish());
+        return Pass::Complete(Err(report.finish()));
     }
     let groups = common.groups.all.into_iter().map(|(group, _)| group);
     let rules = RuleSet::new(rules, common.windows.windows, groups.collect());
     memory::check(&rules, &common.windows.origins, &mut report);
     if report.errors() > 0 {
-        return Err(report.finish());
+        return Pass::Complete(Err(report.finish()));
     }
-    Ok(LoadedRules {
+    let (warnings, left_out) = report.finish_valid();
+    Pass::Complete(Ok(LoadedRules {
         rules,
-        warnings: report.finish(),
+        left_out,
+        warnings,
         expiries: common.expiries,
-    })
+    }))
 }

@@ -118,7 +118,6 @@ fn value_of(key: &str, property: &Value) -> String {
         "labels" | "annotations" => "names and templates".to_owned(),
         "params" => "names and values".to_owned(),
         "macros" => "names and expressions".to_owned(),
-        "lists" => "names and lists of strings".to_owned(),
         "fields" => "list of fields".to_owned(),
         "evidence" => "list of `ledger`, `black-box`, `callers`, `allocations`".to_owned(),
         "replace" => "keys of [a rule](#rules)".to_owned(),

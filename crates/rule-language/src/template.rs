@@ -298,7 +298,7 @@ fn fits(form: Form, word: &str, text: &str, compiled: &CompiledExpression) -> Re
         Form::Seconds => &["s"],
     };
     let of_window = matches!(expression.node, Node::Window(_));
-    let own = match compiled.measure.unit {
+    let own = match compiled.unit {
         Unit::Share => "ratio",
         // A slope is displayed as the change per hour.
         Unit::Named(name) => name.strip_suffix(" per hour").unwrap_or(name),

@@ -264,9 +264,7 @@ impl RunRules {
             let span = match &transition {
                 Transition::Fired(alert) => {
                     let key = (Arc::clone(&alert.rule.id), alert.severity);
-                    if alert.rule.emit.metric {
-                        *self.fired.entry(key).or_default() += 1;
-                    }
+                    *self.fired.entry(key).or_default() += 1;
                     let span = span.or_else(|| self.span_of_newest(alert));
                     self.spans.extend(span.map(|span| (number, span)));
                     span
@@ -314,7 +312,7 @@ impl RunRules {
     /// Adds the numbers of firing and started alerts, by rule and severity, and of open and started incidents, by
     /// symptom and severity.
     pub(crate) fn metrics(&self, snapshot: &mut MetricSnapshot) {
-        let alerts = self.alerts().into_iter().filter(|alert| alert.rule.emit.metric);
+        let alerts = self.alerts().into_iter();
         let alerts = alerts.map(|alert| (Arc::clone(&alert.rule.id), alert.severity));
         let keys = (&anomaly::RULE_ID, &anomaly::SEVERITY);
         let (active, fired) = counted(&self.fired, alerts, keys);

@@ -46,6 +46,8 @@ impl std::fmt::Debug for Format {
 pub struct Finding {
     pub path: KeyPath,
     pub fault: Fault,
+    /// Whether the key or the word was valid in an earlier version (`x-removed`).
+    pub is_removed: bool,
 }
 
 /// A schema for validation.
@@ -56,7 +58,7 @@ pub struct Schema<'a> {
 }
 
 /// Maximum number of reported findings. The check stops at this number.
-const MAX_FINDINGS: usize = 100;
+pub const MAX_FINDINGS: usize = 100;
 
 /// State of one validation.
 struct Validation<'a> {
@@ -160,10 +162,14 @@ fn is_secret(rule: &Value) -> bool {
 
 impl<'a> Validation<'a> {
     fn finding(&mut self, at: Position, path: &KeyPath, message: String) {
-        let path = path.clone();
+        self.push(at, path, message, false);
+    }
+
+    fn push(&mut self, at: Position, path: &KeyPath, message: String, is_removed: bool) {
         self.findings.push(Finding {
-            path,
+            path: path.clone(),
             fault: Fault { at, message },
+            is_removed,
         });
     }
 
@@ -176,13 +182,17 @@ impl<'a> Validation<'a> {
         let rule = self.schema.resolved(rule);
         let secret = secret || is_secret(rule);
         let words = words(rule);
+        if let Kind::Scalar(scalar) = &node.kind
+            && !words.is_empty()
+            && let Some(message) = removed(key, &scalar.text)
+        {
+            self.push(node.at, path, message, true);
+            return None;
+        }
         let read = match (type_of(rule), &node.kind) {
             (Some("object"), Kind::Mapping(entries)) => return self.mapping(node.at, entries, rule, path, secret),
             (Some("array"), Kind::Sequence(items)) => return self.sequence(node.at, items, rule, path, secret),
-            (_, Kind::Scalar(scalar)) if !words.is_empty() => match removed(key, &scalar.text) {
-                Some(message) => Err(message),
-                None => one_of(scalar, &words, secret),
-            },
+            (_, Kind::Scalar(scalar)) if !words.is_empty() => one_of(scalar, &words, secret),
             (Some("string"), Kind::Scalar(scalar)) => self.text(scalar, rule, secret),
             (Some("boolean"), Kind::Scalar(scalar)) => truth(scalar, secret),
             (Some("integer"), Kind::Scalar(scalar)) => integer(scalar, rule, secret),
@@ -220,8 +230,10 @@ impl<'a> Validation<'a> {
                 break;
             }
             let Some(rule) = known.or(others) else {
-                let message = removed(rule, &entry.key).unwrap_or_else(|| self.unknown_key(&entry.key, properties));
-                self.finding(entry.at, path, message);
+                let removed = removed(rule, &entry.key);
+                let is_removed = removed.is_some();
+                let message = removed.unwrap_or_else(|| self.unknown_key(&entry.key, properties));
+                self.push(entry.at, path, message, is_removed);
                 continue;
             };
             if let Some(value) = self.value(&entry.value, rule, &path.key(&entry.key), secret) {

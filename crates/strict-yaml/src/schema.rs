@@ -1,10 +1,26 @@
 //! Prepares JSON schemas from `schemars` for editors and for [`crate::check`].
 
+use schemars::JsonSchema;
+use schemars::generate::SchemaSettings;
 use serde_json::Value;
+
+/// Generates the schema of a document from its type.
+pub fn for_document<T: JsonSchema>() -> Value {
+    let generator = SchemaSettings::draft2020_12().into_generator();
+    let mut schema = generator.into_root_schema_for::<T>().to_value();
+    tidy(&mut schema);
+    schema
+}
+
+/// Returns a schema as the text of a file.
+pub fn file_text(schema: &Value) -> String {
+    // Writing JSON to memory cannot fail. `{:#}` of a `Value` is its pretty form.
+    format!("{schema:#}\n")
+}
 
 /// Removes defaults without information (of sections, whose keys have their own defaults; empty maps; `null`) and the
 /// line breaks of doc comments.
-pub fn tidy(schema: &mut Value) {
+fn tidy(schema: &mut Value) {
     match schema {
         Value::Object(map) => {
             if matches!(map.get("default"), Some(Value::Object(_) | Value::Null)) {

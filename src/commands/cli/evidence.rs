@@ -1,11 +1,12 @@
 //! The commands that run a burst, or read the results of one: `callers`, `allocations`.
 
+use std::ffi::OsString;
 use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::{Args, Subcommand, ValueEnum};
 
-use super::value::{FormatArgs, duration};
+use super::value::duration;
 
 /// Output formats for the results of a burst.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
@@ -78,7 +79,7 @@ pub(crate) struct CallersArgs {
 #[command(
     args_conflicts_with_subcommands = true,
     subcommand_negates_reqs = true,
-    after_help = "Examples:\n  sudo gcwatch allocations 4711\n  sudo gcwatch allocations 4711 -o flame.svg --format svg\n  gcwatch allocations diff before.ndjson after.ndjson\n\n\
+    after_help = "Examples:\n  sudo gcwatch allocations 4711\n  sudo gcwatch allocations 4711 -o flame.svg --format svg\n\n\
     .NET 10 and later: random, unbiased samples with 95 % intervals. The burst ends at 2,000 samples.\n\
     .NET 9 and older: --tick, which costs the process more and is biased; see docs/evidence.md."
 )]
@@ -97,21 +98,10 @@ pub(crate) struct AllocationsArgs {
 /// Subcommands of `gcwatch allocations`.
 #[derive(Debug, Subcommand)]
 pub(crate) enum AllocationsCommand {
-    /// Compare two ndjson outputs and show growth per second, by type and call site
-    Diff(AllocationsDiffArgs),
-}
-
-#[derive(Debug, Args)]
-pub(crate) struct AllocationsDiffArgs {
-    /// Earlier output
-    #[arg(value_name = "A")]
-    pub(crate) before: PathBuf,
-    /// Later output
-    #[arg(value_name = "B")]
-    pub(crate) after: PathBuf,
-    #[command(flatten)]
-    pub(crate) format: FormatArgs,
-    /// Maximum number of table rows
-    #[arg(long, value_name = "N", default_value_t = 15)]
-    pub(crate) top: usize,
+    /// A removed command, whose error names the replacement
+    #[command(hide = true, disable_help_flag = true)]
+    Diff {
+        #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
+        _arguments: Vec<OsString>,
+    },
 }

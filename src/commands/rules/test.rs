@@ -108,10 +108,11 @@ fn one_file(path: &Path, output: &mut Output, tally: &mut Tally) -> anyhow::Resu
         Err(problems) => return complain(&problems, tally, output),
     };
     let folder = path.parent().unwrap_or(Path::new("."));
-    let rules = match rules_of(&file, folder) {
-        Ok(rules) => rules,
+    let (rules, left_out) = match rules_of(&file, folder) {
+        Ok(loaded) => loaded,
         Err(problems) => return complain(&problems, tally, output),
     };
+    complain(&left_out, tally, output)?;
     for (place, test) in file.document.tests.iter().enumerate() {
         tally.tests += 1;
         let at = file.place_of_test(place);
@@ -166,12 +167,12 @@ fn complain(problems: &[Problem], tally: &mut Tally, output: &mut Output) -> any
     Ok(())
 }
 
-/// Loads the rule files of a test file as one set.
-fn rules_of(file: &TestFile, folder: &Path) -> Result<Arc<RuleSet>, Vec<Problem>> {
+/// Loads the rule files of a test file as one set, and returns the errors of the rules that are left out.
+fn rules_of(file: &TestFile, folder: &Path) -> Result<(Arc<RuleSet>, Vec<Problem>), Vec<Problem>> {
     let paths: Vec<PathBuf> = file.document.rule_files.iter().map(|name| folder.join(name)).collect();
     let sources: Vec<SourceFile> = rule_files::read(&paths)?;
     let loaded = load(&sources)?;
-    Ok(Arc::new(loaded.rules))
+    Ok((Arc::new(loaded.rules), loaded.left_out))
 }
 
 /// Returns the process of a test's recording, its sync time in Unix nanoseconds and the observed duration in

@@ -210,8 +210,7 @@ async fn shutdown_is_bounded_and_reports_lost_items() {
             LostItems {
                 spans: 8,
                 points: 4,
-                records: 0,
-                profiles: 0
+                records: 0
             }
         );
         let stats = exporter.stats();

@@ -4,28 +4,21 @@ use base::secret::Secret;
 use delivery::otlp::settings::{Compression, Protocol};
 use delivery::otlp::signal::Signal;
 
-use crate::otlp::given::{PROTOCOLS, all_to, gauge, profile, record, resource, settle, span, spans_to, start};
+use crate::otlp::given::{PROTOCOLS, all_to, gauge, record, resource, settle, span, spans_to, start};
 use test_support::receiver::Receiver;
 
-/// Scenario: a span, a log record, a metric and two profiles are sent in each of the three protocols with each of the
-/// three compressions, and with a header.
-/// Guarantee: each item arrives at the path of its signal with its resource, scope, version and schema, compressed as
-/// configured, with the user agent `gcwatch`. Each profile has its own tables.
+/// Scenario: a span, a log record and a metric are sent in each of the three protocols with each of the three
+/// compressions, and with a header.
+/// Guarantee: each arrives at its own path with its resource, scope, version and schema, compressed as configured, with
+/// the user agent `gcwatch`.
 #[tokio::test]
 async fn every_protocol_and_compression_is_delivered() {
     for protocol in PROTOCOLS {
         for compression in [Compression::None, Compression::Gzip, Compression::Zstd] {
             let mut receiver = Receiver::start().await;
             let mut settings = all_to(&receiver, protocol);
-            for one in [
-                &mut settings.traces,
-                &mut settings.metrics,
-                &mut settings.logs,
-                &mut settings.profiles,
-            ]
-            .into_iter()
-            .flatten()
-            {
+            let receivers = [&mut settings.traces, &mut settings.metrics, &mut settings.logs];
+            for one in receivers.into_iter().flatten() {
                 one.compression = compression;
                 one.headers = vec![("x-tenant".to_owned(), Secret::new("seven"))];
             }
@@ -40,13 +33,6 @@ async fn every_protocol_and_compression_is_delivered() {
             exporter.logs(&resource, vec![record("anomaly")]);
             settle(&exporter).await;
             let logs = receiver.next().await;
-            // Each profile has its own tables, so a request never contains two profiles.
-            for name in ["alloc_space", "cpu"] {
-                let (profile, dictionary) = profile(name);
-                exporter.profile(&resource, &profile, &dictionary);
-            }
-            settle(&exporter).await;
-            let profiles = [receiver.next().await, receiver.next().await];
 
             let packed = match compression {
                 Compression::None => None,
@@ -60,20 +46,19 @@ async fn every_protocol_and_compression_is_delivered() {
                         "trace.v1.TraceService/Export",
                         "metrics.v1.MetricsService/Export",
                         "logs.v1.LogsService/Export",
-                        "profiles.v1development.ProfilesService/Export",
                     ]
                     .map(|method| format!("/opentelemetry.proto.collector.{method}")),
                 ),
                 Protocol::HttpProtobuf => (
                     "application/x-protobuf",
-                    ["v1/traces", "v1/metrics", "v1/logs", "v1development/profiles"].map(|path| format!("/{path}")),
+                    ["v1/traces", "v1/metrics", "v1/logs"].map(|path| format!("/{path}")),
                 ),
                 Protocol::HttpJson => (
                     "application/json",
-                    ["v1/traces", "v1/metrics", "v1/logs", "v1development/profiles"].map(|path| format!("/{path}")),
+                    ["v1/traces", "v1/metrics", "v1/logs"].map(|path| format!("/{path}")),
                 ),
             };
-            for (request, path) in [&traces, &metrics, &logs, &profiles[0]].into_iter().zip(paths) {
+            for (request, path) in [&traces, &metrics, &logs].into_iter().zip(paths) {
                 assert_eq!(request.path, path);
                 assert_eq!(request.packed.as_deref(), packed, "{protocol:?}");
                 assert_eq!(request.header("content-type"), kind);
@@ -100,18 +85,10 @@ async fn every_protocol_and_compression_is_delivered() {
             let logs = logs.logs().resource_logs;
             assert_eq!(logs[0].resource.as_ref(), Some(&**resource));
             assert_eq!(logs[0].scope_logs[0].log_records, [record("anomaly")]);
-            for (request, name) in profiles.iter().zip(["alloc_space", "cpu"]) {
-                let request = request.profiles();
-                let (profile, dictionary) = profile(name);
-                let part = &request.resource_profiles[0];
-                assert_eq!(part.resource.as_ref(), Some(&**resource));
-                assert_eq!(part.scope_profiles[0].profiles, [profile]);
-                assert_eq!(request.dictionary, Some(dictionary));
-            }
 
             let stats = exporter.stats();
             let exported = Signal::ALL.map(|signal| stats.get(signal).exported);
-            assert_eq!(exported, [1, 3, 1, 2]);
+            assert_eq!(exported, [1, 3, 1]);
             assert!(running.shutdown(test_support::receiver::LONG).await.is_nothing());
         }
     }

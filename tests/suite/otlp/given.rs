@@ -10,7 +10,6 @@ use delivery::otlp::{Exporter, RunningExport};
 use gc_telemetry::origin::Origin;
 use opentelemetry_proto::tonic::logs::v1::LogRecord;
 use opentelemetry_proto::tonic::metrics::v1::{Gauge, Metric, NumberDataPoint, metric};
-use opentelemetry_proto::tonic::profiles::v1development::{Profile, ProfilesDictionary, Sample, ValueType};
 use opentelemetry_proto::tonic::trace::v1::Span;
 
 pub(crate) use test_support::notices::attribute;
@@ -33,7 +32,6 @@ pub(crate) fn all_to(receiver: &Receiver, protocol: Protocol) -> OtlpSettings {
         traces: Some(to(receiver, Signal::Traces, protocol)),
         metrics: Some(to(receiver, Signal::Metrics, protocol)),
         logs: Some(to(receiver, Signal::Logs, protocol)),
-        profiles: Some(to(receiver, Signal::Profiles, protocol)),
         limits: Limits {
             batch_delay: Duration::from_millis(20),
             ..Limits::default()
@@ -48,7 +46,6 @@ pub(crate) fn spans_to(receiver: &Receiver, protocol: Protocol) -> OtlpSettings 
     OtlpSettings {
         metrics: None,
         logs: None,
-        profiles: None,
         ..all_to(receiver, protocol)
     }
 }
@@ -81,27 +78,7 @@ pub(crate) fn record(text: &str) -> LogRecord {
     }
 }
 
-/// Returns a profile of this kind with one sample of the value 24, and the tables that the profile refers to.
-pub(crate) fn profile(kind: &str) -> (Profile, ProfilesDictionary) {
-    let profile = Profile {
-        sample_type: Some(ValueType {
-            type_strindex: 1,
-            unit_strindex: 0,
-        }),
-        samples: vec![Sample {
-            values: vec![24],
-            ..Sample::default()
-        }],
-        ..Profile::default()
-    };
-    let dictionary = ProfilesDictionary {
-        string_table: vec![String::new(), kind.to_owned()],
-        ..ProfilesDictionary::default()
-    };
-    (profile, dictionary)
-}
-
-/// Returns a metric with `points` data points.
+/// A metric with `points` data points.
 pub(crate) fn gauge(name: &str, points: usize) -> Metric {
     let data_points = vec![NumberDataPoint::default(); points];
     Metric {

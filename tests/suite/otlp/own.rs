@@ -333,7 +333,6 @@ async fn own_telemetry_shutdown_is_bounded_and_reports_lost_items() {
                 spans: 1,
                 points: 0,
                 records: 513,
-                profiles: 0,
             };
             let stats = exporter.stats();
             if down {

@@ -82,6 +82,30 @@ fn exit_code_reflects_validity() {
     assert_eq!(run(&[], "").status.code(), Some(2));
 }
 
+/// Scenario: a file has a valid rule and a rule with a removed word.
+/// Guarantee: the check fails at the position of the word; `list` reports the error and lists the other rule.
+#[test]
+fn check_fails_on_removed_word() {
+    let folder = tempfile::tempdir().unwrap();
+    let folder = folder.path();
+    write(folder, "old.yaml", &example().replace("fn: median", "fn: mad"));
+    let file = folder.join("old.yaml");
+    let (code, text) = check(&[&file]);
+    assert_eq!(code, Some(1));
+    assert!(
+        text.contains("old.yaml:28:19: gc.pause.long: let.usual.fn: `mad` was removed"),
+        "{text}"
+    );
+    let output = run(&["list", file.to_str().unwrap(), "--format", "ndjson"], "");
+    assert_eq!(output.status.code(), Some(0));
+    assert!(stderr(&output).contains("`mad` was removed"), "{}", stderr(&output));
+    let listed = records_of(&output);
+    assert_eq!(
+        listed.iter().map(|rule| &rule["id"]).collect::<Vec<_>>(),
+        ["process.pause.share"]
+    );
+}
+
 /// Scenario: one folder is mounted like a ConfigMap and contains other files; another folder is empty.
 /// Guarantee: the rule files are read in the order of their names, each once; a folder without rule files is an error.
 #[test]

@@ -24,7 +24,6 @@ use hyper_util::rt::{TokioExecutor, TokioIo};
 use hyper_util::server::conn::auto;
 use opentelemetry_proto::tonic::collector::logs::v1::ExportLogsServiceRequest;
 use opentelemetry_proto::tonic::collector::metrics::v1::ExportMetricsServiceRequest;
-use opentelemetry_proto::tonic::collector::profiles::v1development::ExportProfilesServiceRequest;
 use opentelemetry_proto::tonic::collector::trace::v1::ExportTraceServiceRequest;
 use opentelemetry_proto::tonic::trace::v1::Span;
 use prost::Message;
@@ -141,10 +140,6 @@ impl Recorded {
     }
 
     pub fn logs(&self) -> ExportLogsServiceRequest {
-        self.decode()
-    }
-
-    pub fn profiles(&self) -> ExportProfilesServiceRequest {
         self.decode()
     }
 

@@ -1,8 +1,6 @@
 //! Bit sets.
 
-use super::fields::{ToValue, Value};
-use super::reader::{Cursor, PayloadTooShort, Wire};
-use nettrace::PointerSize;
+use super::number::number;
 
 macro_rules! bits {
     ($($(#[$meta:meta])* $name:ident)+) => {$(
@@ -10,30 +8,7 @@ macro_rules! bits {
         #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
         pub struct $name(pub u32);
 
-        impl From<u32> for $name {
-            #[inline]
-            fn from(number: u32) -> Self {
-                Self(number)
-            }
-        }
-
-        impl ToValue for $name {
-            fn to_value(&self) -> Value<'_> {
-                Value::U64(self.0.into())
-            }
-        }
-
-        impl Wire<'_> for $name {
-            type Value = Self;
-            #[inline]
-            fn least(_: PointerSize) -> usize {
-                4
-            }
-            #[inline]
-            fn read(cursor: &mut Cursor<'_>, field: &'static str) -> Result<Self, PayloadTooShort> {
-                u32::read(cursor, field).map(Self)
-            }
-        }
+        number!($name);
     )+};
 }
 

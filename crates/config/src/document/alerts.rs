@@ -44,92 +44,71 @@ impl Default for Alerts {
     }
 }
 
-/// An Alertmanager.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
-#[serde(default, deny_unknown_fields)]
-pub(crate) struct Alertmanager {
-    /// URL, as in a browser; `/api/v2/alerts` is appended.
-    pub(crate) url: Option<WebUrl>,
-    /// Minimum severity of incidents that are sent. An incident that reaches it later is sent at that time.
-    pub(crate) min_severity: Severity,
-    /// Headers of every request: names and values. Values are never shown.
-    #[schemars(extend("x-secret" = true))]
-    pub(crate) headers: BTreeMap<String, HiddenString>,
-    /// Headers with a value from a file or an environment variable: `authorization: {file: /run/secrets/alertmanager}`,
-    /// where the file contains `Basic …` or `Bearer …`.
-    #[schemars(extend("x-secret" = true))]
-    pub(crate) headers_from: BTreeMap<String, SecretSource>,
-    /// Timeout of a request.
-    #[schemars(extend("x-minimum" = "1ms", "x-maximum" = "1h"))]
-    pub(crate) timeout: HumanDuration,
-    /// PEM file of trusted certificate authorities, instead of those of the system.
-    pub(crate) certificate: Option<PathBuf>,
-    /// PEM file of gcwatch's own certificate chain (mTLS); requires `client_key`.
-    pub(crate) client_certificate: Option<PathBuf>,
-    /// PEM file of the private key; requires `client_certificate`.
-    pub(crate) client_key: Option<PathBuf>,
+/// Timeout of a request, if it is not configured.
+const TIMEOUT: Duration = Duration::from_secs(10);
+
+/// Declares the keys of a kind of receiver: its own keys, followed by the keys of all kinds.
+macro_rules! receiver {
+    ($(#[$meta:meta])* $name:ident { $($(#[$own_meta:meta])* $own:ident: $kind:ty,)+ }) => {
+        $(#[$meta])*
+        #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+        #[serde(default, deny_unknown_fields)]
+        pub(crate) struct $name {
+            $($(#[$own_meta])* pub(crate) $own: $kind,)+
+            /// Minimum severity of incidents that are sent. An incident that reaches it later is sent at that time.
+            pub(crate) min_severity: Severity,
+            /// Headers of every request: names and values. Values are never shown.
+            #[schemars(extend("x-secret" = true))]
+            pub(crate) headers: BTreeMap<String, HiddenString>,
+            /// Headers with a value from a file or an environment variable: `authorization: {file:
+            /// /run/secrets/token}`, where the file contains `Basic …` or `Bearer …`.
+            #[schemars(extend("x-secret" = true))]
+            pub(crate) headers_from: BTreeMap<String, SecretSource>,
+            /// Timeout of a request.
+            #[schemars(extend("x-minimum" = "1ms", "x-maximum" = "1h"))]
+            pub(crate) timeout: HumanDuration,
+            /// PEM file of trusted certificate authorities, instead of those of the system.
+            pub(crate) certificate: Option<PathBuf>,
+            /// PEM file of gcwatch's own certificate chain (mTLS); requires `client_key`.
+            pub(crate) client_certificate: Option<PathBuf>,
+            /// PEM file of the private key; requires `client_certificate`.
+            pub(crate) client_key: Option<PathBuf>,
+        }
+
+        impl Default for $name {
+            fn default() -> Self {
+                Self {
+                    $($own: None,)+
+                    min_severity: Severity::Warning,
+                    headers: BTreeMap::new(),
+                    headers_from: BTreeMap::new(),
+                    timeout: HumanDuration(TIMEOUT),
+                    certificate: None,
+                    client_certificate: None,
+                    client_key: None,
+                }
+            }
+        }
+    };
 }
 
-impl Default for Alertmanager {
-    fn default() -> Self {
-        Self {
-            url: None,
-            min_severity: Severity::Warning,
-            headers: BTreeMap::new(),
-            headers_from: BTreeMap::new(),
-            timeout: HumanDuration(TIMEOUT),
-            certificate: None,
-            client_certificate: None,
-            client_key: None,
-        }
+receiver! {
+    /// An Alertmanager.
+    Alertmanager {
+        /// URL, as in a browser; `/api/v2/alerts` is appended.
+        url: Option<WebUrl>,
     }
 }
 
-const TIMEOUT: Duration = Duration::from_secs(10);
-
-/// A webhook.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
-#[serde(default, deny_unknown_fields)]
-pub(crate) struct Webhook {
-    /// URL. Only its host is ever shown, because the path of a webhook is often its password.
-    pub(crate) url: Option<HiddenString>,
-    /// Source of the URL, instead of `url`.
-    pub(crate) url_from: Option<SecretSource>,
-    /// Source of the key that signs requests: `X-Gcwatch-Signature: sha256=…` is the HMAC-SHA256 of the body. Without
-    /// it, requests are not signed.
-    pub(crate) secret_from: Option<SecretSource>,
-    /// Minimum severity of incidents that are sent. An incident that reaches it later is sent at that time.
-    pub(crate) min_severity: Severity,
-    /// Headers of every request: names and values. Values are never shown.
-    #[schemars(extend("x-secret" = true))]
-    pub(crate) headers: BTreeMap<String, HiddenString>,
-    /// Headers with a value from a file or an environment variable.
-    #[schemars(extend("x-secret" = true))]
-    pub(crate) headers_from: BTreeMap<String, SecretSource>,
-    /// Timeout of a request.
-    #[schemars(extend("x-minimum" = "1ms", "x-maximum" = "1h"))]
-    pub(crate) timeout: HumanDuration,
-    /// PEM file of trusted certificate authorities, instead of those of the system.
-    pub(crate) certificate: Option<PathBuf>,
-    /// PEM file of gcwatch's own certificate chain (mTLS); requires `client_key`.
-    pub(crate) client_certificate: Option<PathBuf>,
-    /// PEM file of the private key; requires `client_certificate`.
-    pub(crate) client_key: Option<PathBuf>,
-}
-
-impl Default for Webhook {
-    fn default() -> Self {
-        Self {
-            url: None,
-            url_from: None,
-            secret_from: None,
-            min_severity: Severity::Warning,
-            headers: BTreeMap::new(),
-            headers_from: BTreeMap::new(),
-            timeout: HumanDuration(TIMEOUT),
-            certificate: None,
-            client_certificate: None,
-            client_key: None,
-        }
+receiver! {
+    /// A webhook.
+    Webhook {
+        /// URL. Only its host is ever shown, because the path of a webhook is often its password.
+        url: Option<HiddenString>,
+        /// Source of the URL, instead of `url`.
+        url_from: Option<SecretSource>,
+        /// Source of the key that signs requests: `X-Gcwatch-Signature: sha256=…` is the HMAC-SHA256 of the body.
+        /// Without it, requests are not signed.
+        secret_from: Option<SecretSource>,
     }
 }

@@ -1,5 +1,6 @@
 //! The keys of `evidence`.
 
+use super::otlp::PROFILES_REMOVED;
 use super::{Deserialize, JsonSchema, Serialize};
 use base::units::{ByteSize, HumanDuration};
 use base::words;
@@ -23,6 +24,7 @@ words! {
 /// The evidence that is gathered for incidents.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
+#[schemars(extend("x-removed" = {"profiles": PROFILES_REMOVED}))]
 pub(crate) struct Evidence {
     /// Bursts for incidents of rules with `evidence: [callers]`, `[allocations]` or `[stacks]`. A burst is a session of
     /// some seconds with stacks, like `gcwatch callers`, `gcwatch allocations` and `gcwatch stacks`. It finds the code
@@ -36,9 +38,6 @@ pub(crate) struct Evidence {
     /// Minimum interval between two bursts of a process.
     #[schemars(extend("x-minimum" = "1m", "x-maximum" = "7d"))]
     pub(crate) burst_every: HumanDuration,
-    /// Whether the allocations of such a burst are also exported as a profile over OTLP. Profiles are in development in
-    /// OTLP: few receivers support them, and the versions of both sides can be incompatible.
-    pub(crate) profiles: Switch,
     /// Heap dumps for incidents of rules with `evidence: [census]`, whose memory grows by live objects. Two dumps show
     /// the types and roots that grew. Each dump suspends all threads, performs a full collection, and needs memory in
     /// addition to the heap. A dump is only taken within the following limits. The incident contains the reason if
@@ -125,7 +124,6 @@ impl Default for Evidence {
             bursts: Switch::default(),
             burst_for: HumanDuration(options.time),
             burst_every: HumanDuration(options.every),
-            profiles: Switch::default(),
             census: Switch::default(),
             census_apart: HumanDuration(census.apart),
             census_every: HumanDuration(census.every),

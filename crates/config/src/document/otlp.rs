@@ -5,9 +5,14 @@ use crate::values::Endpoint;
 use base::units::{ByteSize, HumanDuration};
 use delivery::otlp::settings::{self, Compression, Protocol};
 
+/// The message for removed keys by which gcwatch sent profiles.
+pub(crate) const PROFILES_REMOVED: &str = "delete it; gcwatch sends no profiles over OTLP, and `gcwatch allocations PID \
+                                           --format pprof -o FILE` writes a pprof file";
+
 /// Receivers of spans, metrics and log records.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
+#[schemars(extend("x-removed" = {"profiles": PROFILES_REMOVED}))]
 pub(crate) struct Otlp {
     /// Whether telemetry is sent over OTLP. `/metrics` is always served.
     pub(crate) enabled: bool,
@@ -42,8 +47,6 @@ pub(crate) struct Otlp {
     pub(crate) metrics: SignalKeys,
     /// Overrides for log records.
     pub(crate) logs: SignalKeys,
-    /// Overrides for profiles, which are sent with `evidence.profiles: on`.
-    pub(crate) profiles: SignalKeys,
     /// Limits of queues and requests, which apply to each signal.
     pub(crate) limits: Limits,
     /// Queue on disk for data that receivers do not accept. Requires `state.directory`.
@@ -67,7 +70,6 @@ impl Default for Otlp {
             traces: SignalKeys::default(),
             metrics: SignalKeys::default(),
             logs: SignalKeys::default(),
-            profiles: SignalKeys::default(),
             limits: Limits::default(),
             queue: Queue::default(),
         }

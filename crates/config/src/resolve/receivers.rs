@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use super::Resolver;
 use super::headers::headers;
-use crate::document::{Document, Limits, Otlp, SignalKeys, Switch};
+use crate::document::{Document, Limits, Otlp, SignalKeys};
 use crate::problem::Origin;
 use crate::values::Endpoint;
 use base::quote::quoted;
@@ -45,26 +45,18 @@ pub(crate) fn otlp(resolver: &mut Resolver<'_>, document: &Document) -> OtlpSett
         headers: headers(resolver, &section, &otlp.headers, &otlp.headers_from),
         client: client(resolver, &section, &otlp.client_certificate, &otlp.client_key),
     };
-    let [traces, metrics, logs, profiles] = Signal::ALL.map(|signal| {
+    let [traces, metrics, logs] = Signal::ALL.map(|signal| {
         let keys = match signal {
             Signal::Traces => &otlp.traces,
             Signal::Metrics => &otlp.metrics,
             Signal::Logs => &otlp.logs,
-            Signal::Profiles => &otlp.profiles,
         };
         receiver(resolver, otlp, keys, signal, &common)
     });
-    let evidence = &document.evidence;
-    let profiles = profiles.filter(|_| evidence.profiles == Switch::On);
-    if evidence.profiles == Switch::On && evidence.bursts == Switch::Off {
-        let path = KeyPath::from_dotted("evidence.profiles");
-        resolver.warning(path, "has no effect without `evidence.bursts: on`");
-    }
     let settings = OtlpSettings {
         traces,
         metrics,
         logs,
-        profiles,
         delta_metrics: document.metrics.temporality == Temporality::Delta,
         limits: (&otlp.limits).into(),
         disk: document.state.directory.as_ref().map(|directory| DiskQueue {
@@ -78,7 +70,7 @@ pub(crate) fn otlp(resolver: &mut Resolver<'_>, document: &Document) -> OtlpSett
         let message = "has no effect with `state.directory`: see `otlp.queue.max_age`";
         resolver.warning(retry_for, message);
     }
-    let sent = [&settings.traces, &settings.metrics, &settings.logs, &settings.profiles];
+    let sent = [&settings.traces, &settings.metrics, &settings.logs];
     let sent: Vec<bool> = sent.into_iter().flatten().map(|to| is_https(&to.endpoint)).collect();
     // Common certificates are used if at least one signal uses https.
     if !sent.is_empty() && !sent.contains(&true) {

@@ -9,9 +9,6 @@
 //!   1: Resource* { 1: resource, 2: Scope* { 1: scope, 2: span | metric | log record, 3: schema_url }, 3: schema_url }
 //! }
 //! ```
-//!
-//! A request of profiles also contains the tables to which the profiles refer (`2: dictionary`), so each request
-//! contains only one profile.
 
 mod entry;
 mod field;
@@ -115,13 +112,7 @@ impl Batch {
         }
         let entries: Vec<Entry> = placed.into_iter().map(|(_, entry)| entry).collect();
         let items = entries.iter().map(Entry::items).sum();
-        let dictionary = dictionary(&entries);
-        let dictionary_len = if dictionary.is_empty() {
-            0
-        } else {
-            field_len(dictionary.len())
-        };
-        let len = groups.iter().map(|group| field_len(group.len())).sum::<usize>() + dictionary_len;
+        let len = groups.iter().map(|group| field_len(group.len())).sum();
         Self {
             stored: None,
             entries,
@@ -186,10 +177,6 @@ impl Batch {
             put_field(out, FIELD_3, SCHEMA_URL.as_bytes());
             begin = group.end;
         }
-        let dictionary = dictionary(&self.entries);
-        if !dictionary.is_empty() {
-            put_field(out, FIELD_2, dictionary);
-        }
     }
 
     /// Splits the batch into two batches with half of the entries each, or of the messages for a stored request.
@@ -209,11 +196,6 @@ impl Batch {
         let second = self.entries.split_off(self.entries.len() / 2);
         Ok((Self::new(self.entries), Self::new(second)))
     }
-}
-
-/// Returns the tables of the first entry; empty if it has no tables. A batch with tables has only one entry.
-fn dictionary(entries: &[Entry]) -> &[u8] {
-    entries.first().map_or(&[], |entry| &entry.dictionary)
 }
 
 #[cfg(test)]

@@ -65,7 +65,7 @@ impl RunningExport {
             let _in_time = timeout_at(end, outgoing.store_rest()).await;
             outgoing.count_drops();
         }
-        let mut lost = [0; 4];
+        let mut lost = [0; 3];
         for ((outgoing, before), lost) in signals.into_iter().zip(before).zip(&mut lost) {
             let dropped = outgoing.queue().abandon();
             drop(dropped);
@@ -84,13 +84,8 @@ impl RunningExport {
             .lock()
             .unwrap_or_else(PoisonError::into_inner)
             .clear();
-        let [spans, points, records, profiles] = lost;
-        LostItems {
-            spans,
-            points,
-            records,
-            profiles,
-        }
+        let [spans, points, records] = lost;
+        LostItems { spans, points, records }
     }
 }
 

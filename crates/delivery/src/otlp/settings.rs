@@ -55,7 +55,6 @@ pub struct OtlpSettings {
     pub metrics: Option<Receiver>,
     /// Receiver of log records.
     pub logs: Option<Receiver>,
-    pub profiles: Option<Receiver>,
     /// Whether metrics are changes since the previous export. A refused change would be missing in every sum, so it is
     /// sent again once other requests are accepted.
     pub delta_metrics: bool,

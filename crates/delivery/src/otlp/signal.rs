@@ -10,13 +10,11 @@ pub enum Signal {
     Metrics,
     /// Log records.
     Logs,
-    /// Profiles, which are in development (`v1development`).
-    Profiles,
 }
 
 impl Signal {
     /// All signals.
-    pub const ALL: [Self; 4] = [Self::Traces, Self::Metrics, Self::Logs, Self::Profiles];
+    pub const ALL: [Self; 3] = [Self::Traces, Self::Metrics, Self::Logs];
 
     /// Returns the name in the configuration, attributes and texts: `traces`.
     pub fn name(self) -> &'static str {
@@ -24,7 +22,6 @@ impl Signal {
             Self::Traces => "traces",
             Self::Metrics => "metrics",
             Self::Logs => "logs",
-            Self::Profiles => "profiles",
         }
     }
 
@@ -34,7 +31,6 @@ impl Signal {
             Self::Traces => "spans",
             Self::Metrics => "data points",
             Self::Logs => "log records",
-            Self::Profiles => "profiles",
         }
     }
 
@@ -44,7 +40,6 @@ impl Signal {
             Self::Traces => "/v1/traces",
             Self::Metrics => "/v1/metrics",
             Self::Logs => "/v1/logs",
-            Self::Profiles => "/v1development/profiles",
         }
     }
 
@@ -54,7 +49,6 @@ impl Signal {
             Self::Traces => "/opentelemetry.proto.collector.trace.v1.TraceService/Export",
             Self::Metrics => "/opentelemetry.proto.collector.metrics.v1.MetricsService/Export",
             Self::Logs => "/opentelemetry.proto.collector.logs.v1.LogsService/Export",
-            Self::Profiles => "/opentelemetry.proto.collector.profiles.v1development.ProfilesService/Export",
         }
     }
 
@@ -64,7 +58,6 @@ impl Signal {
             Self::Traces => "rejectedSpans",
             Self::Metrics => "rejectedDataPoints",
             Self::Logs => "rejectedLogRecords",
-            Self::Profiles => "rejectedProfiles",
         }
     }
 }

@@ -135,7 +135,7 @@ pub struct LastError {
 
 /// Counters of one signal. `given` = `exported` + `rejected` + `dropped` + `queued` + `in_flight` + `stored`, always.
 ///
-/// An item is a span, a log record, a data point of a metric, or a profile.
+/// An item is a span, a log record, or a data point of a metric.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct SignalStats {
     /// Whether a receiver is configured.
@@ -180,7 +180,6 @@ pub struct Stats {
     pub metrics: SignalStats,
     /// Counters of log records.
     pub logs: SignalStats,
-    pub profiles: SignalStats,
     /// Whether the queue on disk is writable; `None` if there is no such queue.
     pub disk_works: Option<bool>,
 }
@@ -192,7 +191,6 @@ impl Stats {
             Signal::Traces => &self.traces,
             Signal::Metrics => &self.metrics,
             Signal::Logs => &self.logs,
-            Signal::Profiles => &self.profiles,
         }
     }
 }
@@ -206,7 +204,6 @@ pub struct LostItems {
     pub points: u64,
     /// Number of lost log records.
     pub records: u64,
-    pub profiles: u64,
 }
 
 impl LostItems {

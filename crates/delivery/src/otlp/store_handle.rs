@@ -168,6 +168,13 @@ impl StoreHandle {
                 if missing > 0 {
                     note(true, format!("lost {missing} damaged requests in {path}"));
                 }
+                if store.unsendable() > 0 {
+                    let profiles = store.unsendable();
+                    note(
+                        true,
+                        format!("removed {profiles} unsent profiles in {path}: gcwatch no longer sends profiles"),
+                    );
+                }
                 let mut status = self.status();
                 status.note(&store);
                 status.failed = None;

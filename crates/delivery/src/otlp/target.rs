@@ -10,7 +10,6 @@ use base::error::causes;
 use base::secret::Secret;
 use opentelemetry_proto::tonic::collector::logs::v1::ExportLogsServiceRequest;
 use opentelemetry_proto::tonic::collector::metrics::v1::ExportMetricsServiceRequest;
-use opentelemetry_proto::tonic::collector::profiles::v1development::ExportProfilesServiceRequest;
 use opentelemetry_proto::tonic::collector::trace::v1::ExportTraceServiceRequest;
 use prost::Message;
 use tokio::time::{Instant, timeout_at};
@@ -291,7 +290,6 @@ impl Target {
             Signal::Traces => serde_json::to_value(ExportTraceServiceRequest::decode(encoded)?),
             Signal::Metrics => serde_json::to_value(ExportMetricsServiceRequest::decode(encoded)?),
             Signal::Logs => serde_json::to_value(ExportLogsServiceRequest::decode(encoded)?),
-            Signal::Profiles => serde_json::to_value(ExportProfilesServiceRequest::decode(encoded)?),
         }?;
         leave_out_nulls(&mut json);
         Ok(serde_json::to_vec(&json)?)

@@ -342,7 +342,7 @@ const BOUNDS: Bounds = Bounds {
     max_age: Duration::from_secs(3600),
 };
 
-const NAMES: [&str; LOGS] = ["a", "b", "c", "d"];
+const NAMES: [&str; LOGS] = ["a", "b", "c"];
 
 /// Returns incompressible bytes.
 fn request(seed: u64, len: usize) -> Vec<u8> {
@@ -488,4 +488,23 @@ fn store_is_not_readable_by_other_users() {
     assert_eq!(mode(&path), 0o700);
     assert_eq!(mode(&path.join("b")), 0o700);
     assert_eq!(mode(&path.join("b/0000000000000000")), 0o600);
+}
+
+/// Scenario: an earlier version left a log with unsent profiles.
+/// Guarantee: the log is removed, its items are counted once, and the other logs are unchanged.
+#[test]
+fn log_of_removed_signal_is_removed() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("queue");
+    let mut earlier = Store::open(&path, ["a", "b", "other"], BOUNDS).unwrap();
+    earlier.append(0, 2, b"spans", 0).unwrap();
+    earlier.append(2, 3, b"profiles", 0).unwrap();
+    assert_eq!(earlier.unsendable(), 0);
+    drop(earlier);
+    fs::rename(path.join("other"), path.join("profiles")).unwrap();
+    let store = Store::open(&path, NAMES, BOUNDS).unwrap();
+    assert_eq!((store.unsendable(), store.items(0)), (3, 2));
+    assert!(!path.join("profiles").exists());
+    drop(store);
+    assert_eq!(Store::open(&path, NAMES, BOUNDS).unwrap().unsendable(), 0);
 }

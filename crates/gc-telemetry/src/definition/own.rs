@@ -225,7 +225,8 @@ metrics! { METRICS
         "Reloads of the rule files."
         from "gcwatch"
     RULES_CURRENT "gcwatch.rules.current" "{rule_set}" Gauge [] Own
-        "1 while the active rules match the rule files; 0 while the files are invalid and the previous rules stay active."
+        "1 while the active rules match the rule files; 0 while the files are invalid and the previous rules stay active, or \
+         while rules are left out."
         from "gcwatch"
     RULES_LOADED "gcwatch.rules.loaded" "s" Gauge [] Own
         "Time when the active rules were read, seconds since 1970."

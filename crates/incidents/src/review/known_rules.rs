@@ -66,8 +66,7 @@ impl KnownRules {
             state == State::Unknown && windows(rules, rule).map(|window| window.min_watched_ns).max() > Some(watched_ns)
         };
         let is_trend = |rule: &Rule| {
-            use Function::{Change, R2, RelativeChange, RelativeSlope, Slope};
-            let trends = [Slope, RelativeSlope, R2, Change, RelativeChange];
+            let trends = [Function::Slope, Function::R2, Function::Change];
             windows(rules, rule).any(|window| trends.contains(&window.function))
         };
         let mut others = UnjudgedRules::default();

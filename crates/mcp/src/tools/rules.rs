@@ -102,7 +102,7 @@ fn build_answer(record: &Value, arguments: &Arguments) -> Answer {
     Ok(json!({
         "at": at,
         "rules_in_force": all.len(),
-        "files": pick(record, &["health", "errors", "loaded"]),
+        "files": pick(record, &["health", "errors", "left_out?", "loaded"]),
         "total": chosen.len(),
         "rules": rows.iter().map(row).collect::<Vec<_>>(),
         "next": next,

@@ -25,18 +25,12 @@ words! {
         Mean = "mean",
         /// The median of the samples.
         Median = "median",
-        /// The median absolute deviation from the median: the typical spread.
-        Mad = "mad",
         /// The slope of the regression line, per hour.
         Slope = "slope",
-        /// The slope relative to the mean, per hour: 0.1 is 10 % per hour.
-        RelativeSlope = "relative_slope",
         /// The coefficient of determination of that line: 0 (no fit) to 1.
         R2 = "r2",
         /// The newest sample minus the oldest sample.
         Change = "change",
-        /// The newest sample minus the oldest sample, relative to the oldest sample.
-        RelativeChange = "relative_change",
         /// The newest sample.
         Newest = "newest",
         /// The number of changes from rising to falling or back.
@@ -70,9 +64,9 @@ impl Function {
             Self::Sum | Self::Turns => (true, false, false, 0, 0),
             Self::Share => (true, false, true, 0, 0),
             Self::Min | Self::Max | Self::Mean | Self::Newest => (true, false, false, 1, 1),
-            Self::Median | Self::Mad => (true, false, false, 1, 5),
-            Self::Change | Self::RelativeChange => (true, false, false, 2, 2),
-            Self::Slope | Self::RelativeSlope => (true, false, false, 2, 5),
+            Self::Median => (true, false, false, 1, 5),
+            Self::Change => (true, false, false, 2, 2),
+            Self::Slope => (true, false, false, 2, 5),
             Self::R2 => (true, false, false, 3, 5),
         };
         Traits {

@@ -191,7 +191,6 @@ pub(super) fn change(function: Function, oldest: f64, newest: f64) -> Option<f64
     match function {
         Function::Newest => Some(newest),
         Function::Change => Some(newest - oldest),
-        Function::RelativeChange => (oldest != 0.0).then(|| (newest - oldest) / oldest.abs()),
         _ => None,
     }
 }
@@ -227,7 +226,6 @@ impl Trend {
         let slope = self.hours_value / self.hours_hours;
         match function {
             Function::Slope => Some(slope),
-            Function::RelativeSlope => (self.mean_value != 0.0).then(|| slope / self.mean_value.abs()),
             // A level line explains nothing because there is no variation to explain.
             Function::R2 => (self.value_value > 0.0)
                 .then(|| (self.hours_value / self.hours_hours * (self.hours_value / self.value_value)).clamp(0.0, 1.0)),

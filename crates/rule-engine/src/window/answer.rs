@@ -44,9 +44,8 @@ pub(super) fn answer(
         Function::Share => length.and_then(|ns| share(sum(), ns)),
         Function::Min => values.reduce(f64::min),
         Function::Max => values.reduce(f64::max),
-        Function::Median => ordered(values, sorted, median),
-        Function::Mad => ordered(values, sorted, deviation),
-        Function::Slope | Function::RelativeSlope | Function::R2 => {
+        Function::Median => sorted.map_or_else(|| unsorted_median(values), median),
+        Function::Slope | Function::R2 => {
             let mut trend = Trend::default();
             let (origin, _) = known.clone().next()?;
             let mut count = 0;
@@ -56,7 +55,7 @@ pub(super) fn answer(
             }
             trend.line(count, function)
         }
-        Function::Change | Function::RelativeChange | Function::Newest => {
+        Function::Change | Function::Newest => {
             let newest = values.next_back()?;
             change(function, values.next().unwrap_or(newest), newest)
         }
@@ -64,15 +63,8 @@ pub(super) fn answer(
     }
 }
 
-/// Calls `make` with the values in ascending order.
-fn ordered(
-    values: impl Iterator<Item = f64>,
-    sorted: Option<&[f64]>,
-    make: impl Fn(&[f64]) -> Option<f64>,
-) -> Option<f64> {
-    if let Some(sorted) = sorted {
-        return make(sorted);
-    }
+/// Returns the median of up to [`ORDERED`] values.
+fn unsorted_median(values: impl Iterator<Item = f64>) -> Option<f64> {
     // Integers with the same order are sorted faster.
     let mut space = [0; ORDERED];
     let mut count = 0;
@@ -86,7 +78,7 @@ fn ordered(
     for (place, number) in sorted.iter_mut().zip(&*ordinals) {
         *place = from_ordinal(*number);
     }
-    make(sorted.get(..count)?)
+    median(sorted.get(..count)?)
 }
 
 /// Returns an integer with the order of `value` by [`f64::total_cmp`].
@@ -104,38 +96,12 @@ fn reorder_bits(bits: i64) -> i64 {
     bits ^ ((bits >> 63).cast_unsigned() >> 1).cast_signed()
 }
 
-/// Returns the position of the median among `count` values: the last index that is not above the median, and the
-/// fraction of the distance to the next index.
-fn middle(count: usize) -> Option<(usize, f64)> {
-    let last = count.checked_sub(1)?;
-    Some((last / 2, if last % 2 == 0 { 0.0 } else { 0.5 }))
-}
-
 /// Returns the value in the middle, or the mean of the two values in the middle.
 fn median(sorted: &[f64]) -> Option<f64> {
-    let (below, part) = middle(sorted.len())?;
-    let lower = *sorted.get(below)?;
-    let upper = sorted.get(below + 1).copied().unwrap_or(lower);
-    Some(lower + (upper - lower) * part)
-}
-
-/// Returns the median of the distances from the median. The smallest distances are next to the median, so values are
-/// visited outwards from there.
-fn deviation(sorted: &[f64]) -> Option<f64> {
-    let median = median(sorted)?;
-    let (below, part) = middle(sorted.len())?;
-    let (left, right) = sorted.split_at_checked(sorted.partition_point(|value| *value < median))?;
-    let mut left = left.iter().rev().map(|value| median - value).peekable();
-    let mut right = right.iter().map(|value| value - median).peekable();
-    let distances = std::iter::from_fn(|| match (left.peek(), right.peek()) {
-        (Some(a), Some(b)) if a < b => left.next(),
-        (Some(_), None) => left.next(),
-        _ => right.next(),
-    });
-    let mut distances = distances.skip(below);
-    let lower = distances.next()?;
-    let upper = distances.next().unwrap_or(lower);
-    Some(lower + (upper - lower) * part)
+    let last = sorted.len().checked_sub(1)?;
+    let lower = *sorted.get(last / 2)?;
+    let upper = *sorted.get(last.div_ceil(2))?;
+    Some(lower + (upper - lower) * if last % 2 == 0 { 0.0 } else { 0.5 })
 }
 
 /// Returns the number of changes from rising to falling or back. Equal values do not count.

@@ -187,18 +187,10 @@ fn naive(window: &Window, came: &[ArrivedSample], at: ReadContext) -> Option<f64
         Function::Min => values.iter().copied().reduce(f64::min),
         Function::Max => values.iter().copied().reduce(f64::max),
         Function::Median => median(&values),
-        Function::Mad => {
-            let middle = median(&values)?;
-            median(&values.iter().map(|value| (value - middle).abs()).collect::<Vec<_>>())
-        }
         Function::Slope => line.then_some(slope),
-        Function::RelativeSlope => (line && mean(&value) != 0.0).then(|| slope / mean(&value).abs()),
         Function::R2 => (line && covariance(&value, &value) > 0.0)
             .then(|| covariance(&hours, &value).powi(2) / (spread * covariance(&value, &value))),
         Function::Change => Some(newest? - oldest?),
-        Function::RelativeChange => {
-            (oldest? != 0.0).then(|| (newest.unwrap_or(0.0) - oldest.unwrap_or(0.0)) / oldest.unwrap_or(0.0).abs())
-        }
         Function::Newest => newest,
         Function::Turns => {
             let mut changed = values.clone();
@@ -213,9 +205,9 @@ fn agree(function: Function, ours: Option<f64>, naive: Option<f64>) -> bool {
     match (ours, naive) {
         (None, None) => true,
         (Some(a), Some(b)) => {
-            // The two computations round the mean differently, which is visible after a division by a mean near zero.
+            // Both means are rounded differently, which is visible after a division.
             let digits = match function {
-                Function::Slope | Function::RelativeSlope | Function::R2 => 1e-6,
+                Function::Slope | Function::R2 => 1e-6,
                 _ => 1e-9,
             };
             (a - b).abs() <= digits * (1.0 + a.abs().max(b.abs()))
@@ -228,8 +220,6 @@ fn agree(function: Function, ours: Option<f64>, naive: Option<f64>) -> bool {
 fn worth_for(function: Function, worth: SampleValue) -> SampleValue {
     match worth {
         SampleValue::Counts(_) if counts(function) => SampleValue::Counts(1.0),
-        // If a mean is only the rounding error of zero, the quotient is meaningless.
-        SampleValue::Counts(value) if function == Function::RelativeSlope => SampleValue::Counts(value.abs() + 1.0),
         worth => worth,
     }
 }

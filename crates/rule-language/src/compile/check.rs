@@ -7,9 +7,10 @@ use rule_engine::field::{ALL, Field, ProcessFacts, Root, Scope, StreamFacts};
 use rule_engine::value::{Type, Value};
 use strict_yaml::check::{did_you_mean, nearest};
 
-use super::measure::{Measure, Unit};
 use super::syntax::{Call, Shape, Tree};
-use super::{CompiledExpression, MAX_DEPTH, MAX_NODES, Macro, Mistake, Names, RequiredType, attribute, lint, place};
+use super::unit::Unit;
+use super::{CompiledExpression, MAX_DEPTH, MAX_NODES, Macro, Mistake, Names, RequiredType, attribute, place};
+use crate::document::LISTS_REMOVED;
 
 /// Maximum size of a compiled pattern, in bytes. `\w` alone takes some thousand bytes.
 const PATTERN_BYTES: usize = 1 << 20;
@@ -35,7 +36,7 @@ const FIRING: &str = "service.firing";
 const ONLY_ATTRIBUTES: &str =
     "only attributes are named in brackets, and by a string in quotes: `process.attributes['k8s.namespace.name']`";
 
-/// Checks a tree. If `certain`, also checks whether the tree, or a part of the tree, is always or never true.
+/// Checks a tree. If `doubts`, also checks units and names of attributes.
 ///
 /// # Errors
 ///
@@ -45,7 +46,7 @@ pub(super) fn check<'a>(
     tree: &'a Tree,
     names: &'a Names<'a>,
     wanted: RequiredType,
-    certain: bool,
+    doubts: bool,
 ) -> Result<CompiledExpression, Vec<Mistake>> {
     let mut checker = Checker {
         names,
@@ -59,28 +60,16 @@ pub(super) fn check<'a>(
         used_at: 0,
         depth: 0,
         nodes: 0,
-        certain,
+        doubts,
     };
     let part = match wanted {
         RequiredType::Bool => checker.condition(tree),
         RequiredType::Number => checker.number(tree),
         RequiredType::Any => checker.check(tree),
     };
-    if let Some(part) = &part
-        && certain
-        && wanted == RequiredType::Bool
-        && let Node::Bool(truth) = part.node
-        && !part.reported
-    {
-        let what = if truth { "always" } else { "never" };
-        checker.mistake(
-            tree.at,
-            format!("`{tree}` is {what} true, regardless of the observed values"),
-        );
-    }
     match part {
         Some(part) if checker.mistakes.is_empty() => Ok(CompiledExpression {
-            measure: Measure::for_node(&part.node, names.measures),
+            unit: Unit::for_node(&part.node, names.units),
             expression: Expression {
                 kind: part.kind,
                 node: part.node,
@@ -106,17 +95,11 @@ fn sorted(mut mistakes: Vec<Mistake>) -> Vec<Mistake> {
 struct TypedNode {
     node: Node,
     kind: Type,
-    /// Whether a mistake was already reported because the part, or a part of it, is always or never true.
-    reported: bool,
 }
 
 impl TypedNode {
     fn new(node: Node, kind: Type) -> Self {
-        Self {
-            node,
-            kind,
-            reported: false,
-        }
+        Self { node, kind }
     }
 }
 
@@ -135,8 +118,8 @@ struct Checker<'a> {
     used_at: usize,
     depth: usize,
     nodes: usize,
-    /// Whether conditions that are always or never true are reported.
-    certain: bool,
+    /// Whether units and names of attributes are checked.
+    doubts: bool,
 }
 
 impl<'a> Checker<'a> {
@@ -222,8 +205,8 @@ impl<'a> Checker<'a> {
                 let part = self.number(operand)?;
                 self.folded(tree, Node::Negate(Box::new(part.node)), part.kind)
             }
-            Shape::And(parts) => self.row(tree, parts, true),
-            Shape::Or(parts) => self.row(tree, parts, false),
+            Shape::And(parts) => self.row(parts, true),
+            Shape::Or(parts) => self.row(parts, false),
             Shape::Compare(comparison, sides) => self.compare(tree, *comparison, sides),
             Shape::Compute(arithmetic, sides) => self.compute(tree, *arithmetic, sides),
             Shape::In(sides) => self.membership(tree, sides),
@@ -269,7 +252,7 @@ impl<'a> Checker<'a> {
 
     /// Evaluates a node if all operands are constants. Otherwise returns the node unchanged.
     fn folded(&mut self, tree: &Tree, node: Node, kind: Type) -> Option<TypedNode> {
-        if !lint::has_constant_operands(&node) {
+        if !has_constant_operands(&node) {
             return Some(TypedNode::new(node, kind));
         }
         let (process, stream) = (ProcessFacts::default(), StreamFacts::default());
@@ -285,25 +268,15 @@ impl<'a> Checker<'a> {
     }
 
     /// Checks `a && b && c` (`all`), or `a || b || c`.
-    fn row(&mut self, tree: &'a Tree, trees: &'a [Tree], all: bool) -> Option<TypedNode> {
+    fn row(&mut self, trees: &'a [Tree], all: bool) -> Option<TypedNode> {
         let parts: Vec<Option<TypedNode>> = trees.iter().map(|tree| self.condition(tree)).collect();
         let parts: Vec<TypedNode> = parts.into_iter().collect::<Option<_>>()?;
-        let mut reported = parts.iter().any(|part| part.reported);
-        if !reported {
-            reported = self.certain_row(tree, trees, &parts, all);
-        }
         let mut nodes = Vec::new();
         for part in parts {
             match part.node {
                 // `true && a` and `false || a` are equivalent to `a`.
                 Node::Bool(truth) if truth == all => {}
-                Node::Bool(truth) => {
-                    let node = Node::Bool(truth);
-                    return Some(TypedNode {
-                        reported,
-                        ..TypedNode::new(node, Type::Bool)
-                    });
-                }
+                Node::Bool(truth) => return Some(TypedNode::new(Node::Bool(truth), Type::Bool)),
                 Node::And(inner) if all => nodes.extend(inner),
                 Node::Or(inner) if !all => nodes.extend(inner),
                 node => nodes.push(node),
@@ -315,65 +288,7 @@ impl<'a> Checker<'a> {
             _ if all => Node::And(nodes.into()),
             _ => Node::Or(nodes.into()),
         };
-        Some(TypedNode {
-            node,
-            kind: Type::Bool,
-            reported,
-        })
-    }
-
-    /// Reports a row of parts that is always or never true, and the parts that cause it.
-    fn certain_row(&mut self, tree: &Tree, trees: &[Tree], parts: &[TypedNode], all: bool) -> bool {
-        let node = |parts: &[&TypedNode]| {
-            let nodes = parts.iter().map(|part| part.node.clone()).collect();
-            if all { Node::And(nodes) } else { Node::Or(nodes) }
-        };
-        if !self.certain {
-            return false;
-        }
-        let every: Vec<&TypedNode> = parts.iter().collect();
-        if every.iter().any(|part| matches!(part.node, Node::Bool(_)))
-            || lint::certain(&node(&every), self.names.measures) != Some(!all)
-        {
-            return false;
-        }
-        for (index, (tree, part)) in trees.iter().zip(parts).enumerate() {
-            for (other_tree, other) in trees.iter().zip(parts).take(index) {
-                if lint::certain(&node(&[other, part]), self.names.measures) == Some(!all) {
-                    let message = if all {
-                        format!("`{tree}` is never true together with `{other_tree}`")
-                    } else {
-                        format!("`{other_tree} || {tree}` is always true")
-                    };
-                    self.mistake(tree.at, message);
-                    return true;
-                }
-            }
-        }
-        let what = if all { "never" } else { "always" };
-        self.mistake(tree.at, format!("`{tree}` is {what} true"));
-        true
-    }
-
-    /// Reports a comparison, membership or test that is always or never true by itself.
-    fn certain_leaf(&mut self, tree: &Tree, part: TypedNode) -> TypedNode {
-        if !self.certain || part.reported || matches!(part.node, Node::Bool(_)) {
-            return part;
-        }
-        let Some(truth) = lint::certain(&part.node, self.names.measures) else {
-            return part;
-        };
-        let what = if truth { "always" } else { "never" };
-        let why = match (lint::reason(&part.node, self.names.measures), &tree.shape) {
-            (Some((is_left, range)), Shape::Compare(_, sides)) => {
-                let subject = if is_left { &sides.0 } else { &sides.1 };
-                format!(": `{subject}` is {range}")
-            }
-            (Some((_, range)), _) => format!(": it is {range}"),
-            (None, _) => String::new(),
-        };
-        self.mistake(tree.at, format!("`{tree}` is {what} true{why}"));
-        TypedNode { reported: true, ..part }
+        Some(TypedNode::new(node, Type::Bool))
     }
 
     // Names: their meaning, and messages about unknown names.
@@ -391,9 +306,14 @@ impl<'a> Checker<'a> {
             self.used(name);
             return self.expand(at, name, known);
         }
-        if let Some((name, list)) = names.lists.get_key_value(name) {
-            self.used(name);
-            return Some(plain(Node::Texts(list.as_slice().into()), Type::Texts));
+        if names.lists.contains(name) {
+            let message = format!("`{name}` is one of `lists`, which was removed: {LISTS_REMOVED}");
+            let is_removed = true;
+            self.mistakes.push(Mistake {
+                is_removed,
+                ..self.located(at, message)
+            });
+            return None;
         }
         if let Some((name, value)) = names.params.get_key_value(name) {
             self.used(name);
@@ -497,7 +417,7 @@ impl<'a> Checker<'a> {
             Some(near) => format!("unknown name `{name}`; did you mean `{near}`?"),
             None if name.contains('.') => format!("unknown field `{name}`"),
             None => format!(
-                "unknown name `{name}`: no window, parameter, macro or list has this name, and fields have a dot (`gc.pause_ms`)"
+                "unknown name `{name}`: no window, parameter or macro has this name, and fields have a dot (`gc.pause_ms`)"
             ),
         }
     }
@@ -505,8 +425,11 @@ impl<'a> Checker<'a> {
     /// Returns the known names that are not fields.
     fn own(&self) -> impl Iterator<Item = &'a str> + use<'a> {
         let names = self.names;
-        let in_file = names.macros.keys().chain(names.lists.keys());
-        let own = names.windows.keys().chain(in_file).chain(names.params.keys());
+        let own = names
+            .windows
+            .keys()
+            .chain(names.macros.keys())
+            .chain(names.params.keys());
         own.map(String::as_str)
     }
 
@@ -517,7 +440,6 @@ impl<'a> Checker<'a> {
         let (a_part, b_part) = (self.check(&sides.0), self.check(&sides.1));
         let (a_part, b_part) = (a_part?, b_part?);
         let (a_kind, b_kind) = (a_part.kind, b_part.kind);
-        let reported = a_part.reported || b_part.reported;
         if a_kind != b_kind && !(a_kind.is_number() && b_kind.is_number()) {
             let message = format!("`{tree}` compares {} with {}", a(a_kind), a(b_kind));
             return self.refuse(tree.at, message);
@@ -536,38 +458,32 @@ impl<'a> Checker<'a> {
             }
             _ => {}
         }
-        let mut wrong = false;
         if equality {
-            wrong |= self.check_word(&a_part.node, sides.1.at, &b_part.node);
-            wrong |= self.check_word(&b_part.node, sides.0.at, &a_part.node);
+            self.check_word(&a_part.node, sides.1.at, &b_part.node);
+            self.check_word(&b_part.node, sides.0.at, &a_part.node);
         }
-        let measures = [&a_part, &b_part].map(|part| self.measure(part));
-        self.check_units(tree, sides, measures, "compare");
-        self.warn_of_measure(tree, sides, equality, [&a_part.node, &b_part.node]);
+        let units = [&a_part, &b_part].map(|part| self.unit(part));
+        self.check_units(tree, sides, units, "compare");
+        self.warn_of_constant(tree, sides, equality, [&a_part.node, &b_part.node]);
         let node = Node::Compare(comparison, Box::new((a_part.node, b_part.node)));
-        let part = self.folded(tree, node, Type::Bool)?;
-        let part = TypedNode {
-            reported: reported || wrong,
-            ..part
-        };
-        Some(self.certain_leaf(tree, part))
+        self.folded(tree, node, Type::Bool)
     }
 
-    fn measure(&self, part: &TypedNode) -> Measure {
-        Measure::for_node(&part.node, self.names.measures)
+    fn unit(&self, part: &TypedNode) -> Unit {
+        Unit::for_node(&part.node, self.names.units)
     }
 
     /// Reports two numbers of different units as a mistake, and a number with a unit next to one without a unit as a
     /// warning.
-    fn check_units(&mut self, tree: &Tree, sides: &(Tree, Tree), [a, b]: [Measure; 2], verb: &str) {
-        if !self.certain || a.unit.fits(b.unit) {
+    fn check_units(&mut self, tree: &Tree, sides: &(Tree, Tree), [a, b]: [Unit; 2], verb: &str) {
+        if !self.doubts || a.fits(b) {
             return;
         }
         let (first, second) = (&sides.0, &sides.1);
-        let (of_first, of_second) = (a.unit.phrase(), b.unit.phrase());
-        let has = |unit: &'static str| [a.unit, b.unit].contains(&Unit::Named(unit));
+        let (of_first, of_second) = (a.phrase(), b.phrase());
+        let has = |unit: &'static str| [a, b].contains(&Unit::Named(unit));
         let hint = match () {
-            () if has("percent") && (has("ratio") || [a.unit, b.unit].contains(&Unit::Share)) => {
+            () if has("percent") && (has("ratio") || [a, b].contains(&Unit::Share)) => {
                 "multiply the ratio by 100.0".to_owned()
             }
             () if has("ms") && has("ns") => "take the fields that end in _ms on both sides".to_owned(),
@@ -579,7 +495,7 @@ impl<'a> Checker<'a> {
             is(first, &of_first),
             is(second, &of_second)
         );
-        if [a.unit, b.unit].contains(&Unit::Count) {
+        if [a, b].contains(&Unit::Count) {
             self.warning(tree.at, message);
         } else {
             self.mistake(tree.at, message);
@@ -587,7 +503,7 @@ impl<'a> Checker<'a> {
     }
 
     /// Warns about comparisons with a constant that are allowed but probably wrong.
-    fn warn_of_measure(&mut self, tree: &Tree, sides: &(Tree, Tree), equality: bool, nodes: [&Node; 2]) {
+    fn warn_of_constant(&mut self, tree: &Tree, sides: &(Tree, Tree), equality: bool, nodes: [&Node; 2]) {
         let number = |node: &Node| match node {
             Node::Double(number) => Some(number.0),
             Node::Int(number) => Some(*number as f64),
@@ -605,21 +521,21 @@ impl<'a> Checker<'a> {
             self.warning(tree.at, message);
             return;
         }
-        let measure = Measure::for_node(node, self.names.measures);
-        let Some(why) = hardly_meant(measure, constant, matches!(node, Node::Window(_))) else {
+        let unit = Unit::for_node(node, self.names.units);
+        let Some(why) = hardly_meant(unit, constant, matches!(node, Node::Window(_))) else {
             return;
         };
         self.warning(tree.at, format!("`{tree}`: `{subject}` is {why}"));
     }
 
-    /// Reports a string that a field never has. Returns whether it was reported.
-    fn check_word(&mut self, field: &Node, at: usize, text: &Node) -> bool {
+    /// Reports a string that a field never has.
+    fn check_word(&mut self, field: &Node, at: usize, text: &Node) {
         let (Node::Field(field), Node::Text(text)) = (field, text) else {
-            return false;
+            return;
         };
         let known = field.texts();
         if known.is_empty() || known.contains(&&**text) {
-            return false;
+            return;
         }
         let verb = if field.kind == Type::Texts { "has" } else { "is" };
         let hint = match nearest(text, known.iter().copied()) {
@@ -627,7 +543,6 @@ impl<'a> Checker<'a> {
             None => format!("it {verb} one of {}", listed(&known)),
         };
         self.mistake(at, format!("`{}` never {verb} '{text}'; {hint}", field.name));
-        true
     }
 
     /// Checks `a + b`.
@@ -653,8 +568,8 @@ impl<'a> Checker<'a> {
             return self.refuse(tree.at, format!("`{tree}` divides by zero"));
         }
         if matches!(arithmetic, Arithmetic::Add | Arithmetic::Subtract) {
-            let measures = [&first, &second].map(|part| self.measure(part));
-            self.check_units(tree, sides, measures, "add and subtract");
+            let units = [&first, &second].map(|part| self.unit(part));
+            self.check_units(tree, sides, units, "add and subtract");
         }
         self.folded(
             tree,
@@ -676,13 +591,13 @@ impl<'a> Checker<'a> {
             );
             return self.refuse(tree.at, message);
         }
-        let (kind, reported) = (this.kind, condition.reported || this.reported || that.reported);
+        let kind = this.kind;
         let node = match condition.node {
             Node::Bool(true) => this.node,
             Node::Bool(false) => that.node,
             node => Node::If(Box::new((node, this.node, that.node))),
         };
-        Some(TypedNode { node, kind, reported })
+        Some(TypedNode::new(node, kind))
     }
 
     /// Checks `process.attributes['name']` or `service.firing['rule']`.
@@ -698,7 +613,7 @@ impl<'a> Checker<'a> {
             return self.refuse(at, ONLY_ATTRIBUTES);
         }
         self.root(at, ATTRIBUTES, Root::Process);
-        if let Some(doubt) = attribute::doubt(key).filter(|_| self.certain) {
+        if let Some(doubt) = attribute::doubt(key).filter(|_| self.doubts) {
             self.warning(sides.1.at, doubt);
         }
         Some(TypedNode::new(Node::Attribute(key.clone()), Type::Text))
@@ -757,24 +672,17 @@ impl<'a> Checker<'a> {
             let message = format!("`{tree}`: a list holds strings, and `{}` is {}", sides.0, a(one.kind));
             return self.refuse(tree.at, message);
         }
-        let mut wrong = self.check_word(&many.node, sides.0.at, &one.node);
+        self.check_word(&many.node, sides.0.at, &one.node);
         if let Node::Texts(texts) = &many.node {
             for (index, text) in texts.iter().enumerate() {
                 let at = match &sides.1.shape {
                     Shape::List(list) => list.get(index).map_or(sides.1.at, |element| element.at),
                     _ => sides.1.at,
                 };
-                wrong |= self.check_word(&one.node, at, &Node::Text(text.clone()));
+                self.check_word(&one.node, at, &Node::Text(text.clone()));
             }
         }
-        let part = self.folded(tree, Node::In(Box::new((one.node, many.node))), Type::Bool)?;
-        Some(self.certain_leaf(
-            tree,
-            TypedNode {
-                reported: wrong,
-                ..part
-            },
-        ))
+        self.folded(tree, Node::In(Box::new((one.node, many.node))), Type::Bool)
     }
 
     /// Checks `gc.generation in [0, 1]`, which is equivalent to `gc.generation == 0 || gc.generation == 1`.
@@ -789,19 +697,16 @@ impl<'a> Checker<'a> {
         let mut nodes = Vec::with_capacity(list.len());
         for element in list {
             let number = self.number(element)?;
-            let node = Node::Compare(Comparison::Equal, Box::new((part.node.clone(), number.node)));
-            if self.certain && lint::certain(&node, self.names.measures) == Some(false) {
-                let why = lint::reason(&node, self.names.measures)
-                    .map_or_else(String::new, |(_, range)| format!(": it is {range}"));
-                return self.refuse(element.at, format!("`{one}` is never `{element}`{why}"));
-            }
-            nodes.push(node);
+            nodes.push(Node::Compare(
+                Comparison::Equal,
+                Box::new((part.node.clone(), number.node)),
+            ));
         }
         let node = match nodes.len() {
             1 => nodes.pop()?,
             _ => Node::Or(nodes.into()),
         };
-        Some(self.certain_leaf(tree, TypedNode::new(node, Type::Bool)))
+        Some(TypedNode::new(node, Type::Bool))
     }
 
     // Functions of rules, and messages about other functions.
@@ -839,7 +744,7 @@ impl<'a> Checker<'a> {
     /// Checks `has(gc.trigger)`.
     fn has(&mut self, tree: &'a Tree, argument: &'a Tree) -> Option<TypedNode> {
         let known = match &argument.shape {
-            Shape::Name(name) => !self.names.macros.contains_key(&**name) && !self.names.lists.contains_key(&**name),
+            Shape::Name(name) => !self.names.macros.contains_key(&**name),
             Shape::Index(_) => true,
             _ => false,
         };
@@ -915,8 +820,25 @@ impl<'a> Checker<'a> {
     }
 
     fn test(&mut self, tree: &Tree, whole: Node, test: TextTest) -> Option<TypedNode> {
-        let part = self.folded(tree, Node::Test(Box::new(whole), test), Type::Bool)?;
-        Some(self.certain_leaf(tree, part))
+        self.folded(tree, Node::Test(Box::new(whole), test), Type::Bool)
+    }
+}
+
+/// Returns whether the node can be computed now. Its operands have been folded before, so only they are checked.
+fn has_constant_operands(node: &Node) -> bool {
+    let is_constant = |node: &Node| {
+        matches!(
+            node,
+            Node::Bool(_) | Node::Int(_) | Node::Double(_) | Node::Text(_) | Node::Texts(_)
+        )
+    };
+    match node {
+        Node::Not(a) | Node::Negate(a) | Node::Size(a) | Node::ToDouble(a) | Node::ToInt(a) => is_constant(a),
+        Node::Compare(_, sides) | Node::Compute(_, sides) | Node::In(sides) => {
+            is_constant(&sides.0) && is_constant(&sides.1)
+        }
+        Node::Test(a, test) => is_constant(a) && test.part().is_none_or(is_constant),
+        _ => false,
     }
 }
 
@@ -943,11 +865,10 @@ fn prefixes(root: Root) -> &'static [&'static str] {
     }
 }
 
-/// Returns a description of a number for which a comparison with `constant` is probably wrong, or `None` if the
-/// comparison is plausible.
-fn hardly_meant(measure: Measure, constant: f64, is_window: bool) -> Option<String> {
+/// Returns a description of a number for which a comparison with that constant is probably wrong.
+fn hardly_meant(unit: Unit, constant: f64, is_window: bool) -> Option<String> {
     let below = |most: f64| constant > 0.0 && constant < most;
-    Some(match measure.unit {
+    Some(match unit {
         Unit::Share if constant > 1.0 => "a share, 0 to 1; 5 percent is 0.05".to_owned(),
         Unit::Named("percent") if below(1.0) => "a percentage, 0 to 100; 90 percent is 90".to_owned(),
         Unit::Named("bytes") if below(1024.0) => "in bytes; 100 MB is 100000000".to_owned(),

@@ -6,9 +6,7 @@ mod laws;
 mod oracle;
 mod texts;
 
-use std::collections::BTreeMap;
 use std::fmt::Write as _;
-use std::sync::LazyLock;
 use std::{fs, thread};
 
 use base::time::Moment;
@@ -22,13 +20,13 @@ const SUSPENSION: [Root; 1] = [Root::Suspension];
 
 static NO_PARAMS: BTreeMap<String, Expression> = BTreeMap::new();
 
-/// Measures of the windows in the tests.
-static MEASURES: LazyLock<[Measure; 2]> = LazyLock::new(|| [Unit::Share, Unit::Count].map(Measure::positive));
+/// Units of the windows in the tests.
+const UNITS: [Unit; 2] = [Unit::Share, Unit::Count];
 
 /// Names that the texts of the tests can use in addition to fields.
 struct TestNames {
     macros: BTreeMap<String, Macro>,
-    lists: BTreeMap<String, Vec<Box<str>>>,
+    lists: BTreeSet<String>,
     windows: BTreeMap<String, usize>,
 }
 
@@ -43,17 +41,15 @@ impl TestNames {
             ("never", "false"),
             ("either", "gc.blocking || gc.lossy"),
             ("limit_ms", "2.0 + 3.0"),
-        ];
-        let lists = [
-            ("induced", ["Induced", "InducedNotForced"]),
-            ("slip", ["Induced", "Inducd"]),
+            ("induced", "['Induced', 'InducedNotForced']"),
+            ("slip", "['Induced', 'Inducd']"),
+            ("outdated", "gc.reason in old"),
         ];
         let windows = [("pause_share", 0), ("collections", 1)];
         let named = |(name, text): (&str, &str)| (name.to_owned(), parse_macro(text).unwrap());
-        let boxed = |(name, texts): (&str, [&str; 2])| (name.to_owned(), texts.map(Box::from).to_vec());
         Self {
             macros: macros.into_iter().map(named).collect(),
-            lists: lists.into_iter().map(boxed).collect(),
+            lists: BTreeSet::from(["old".to_owned()]),
             windows: windows
                 .into_iter()
                 .map(|(name, place)| (name.to_owned(), place))
@@ -66,7 +62,7 @@ impl TestNames {
             macros: &self.macros,
             lists: &self.lists,
             windows: &self.windows,
-            measures: &*MEASURES,
+            units: &UNITS,
             params: &NO_PARAMS,
             roots,
         }

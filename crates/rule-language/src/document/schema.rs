@@ -2,22 +2,16 @@
 
 use std::sync::LazyLock;
 
-use schemars::generate::SchemaSettings;
 use serde_json::Value;
 use strict_yaml::check::Schema;
-use strict_yaml::schema::tidy;
+use strict_yaml::schema::{file_text, for_document};
 
 use super::RuleFile;
 
 pub(crate) use super::text::FORMATS;
 
-/// The schema of a rule file, generated on first use.
-pub(crate) static SCHEMA: LazyLock<Value> = LazyLock::new(|| {
-    let generator = SchemaSettings::draft2020_12().into_generator();
-    let mut schema = generator.into_root_schema_for::<RuleFile>().to_value();
-    tidy(&mut schema);
-    schema
-});
+/// The schema, generated once.
+pub(crate) static SCHEMA: LazyLock<Value> = LazyLock::new(for_document::<RuleFile>);
 
 /// Returns the schema, with the checks of the string formats that it names.
 pub(crate) fn schema() -> Schema<'static> {
@@ -26,8 +20,7 @@ pub(crate) fn schema() -> Schema<'static> {
 
 /// Returns the text of `rules/gcwatch-rules.schema.json`, for editors.
 pub fn text() -> String {
-    // Writing JSON to memory cannot fail. `{:#}` formats a `Value` as indented JSON.
-    format!("{:#}\n", *SCHEMA)
+    file_text(&SCHEMA)
 }
 
 #[cfg(test)]

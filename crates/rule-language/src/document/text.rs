@@ -130,7 +130,7 @@ fn is_word(word: &str) -> bool {
             .all(|byte| byte.is_ascii_lowercase() || byte.is_ascii_digit() || b"_-".contains(&byte))
 }
 
-/// Checks the name of a window, a macro or a list: letters, digits and `_`, and not reserved.
+/// Checks the name of a window, a parameter or a macro: letters, digits and `_`, and not reserved.
 pub(crate) fn is_name(text: &str) -> Result<(), String> {
     // Reserved words of CEL, and the roots of the fields.
     const TAKEN: [&str; 34] = [

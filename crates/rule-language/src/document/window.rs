@@ -16,6 +16,15 @@ const STREAK_REMOVED: &str = "`fn: count` with the same `where` and `last: 5` is
                               five times in a row";
 /// Message that replaces `fn: rises`.
 const RISES_REMOVED: &str = "`fn: slope` or `fn: change` is positive if samples rise, `fn: r2` states how steadily";
+/// Message that replaces `fn: mad`.
+const MAD_REMOVED: &str = "compare `max` with `median`, or use `fn: ratio` with a `where` for the share of samples \
+                           above a threshold";
+/// Message that replaces `fn: relative_slope`.
+const RELATIVE_SLOPE_REMOVED: &str = "divide a window with `fn: slope` by one with `fn: mean`: `slope / mean > 0.1` is \
+                                      more than 10 % per hour";
+/// Message that replaces `fn: relative_change`.
+const RELATIVE_CHANGE_REMOVED: &str = "divide a window with `fn: change` by the oldest sample, which is `newest` minus \
+                                       `change`: `change / (newest - change) > 0.1`";
 
 /// A window: a function of the samples of the last minutes, or of the last N samples.
 #[derive(Debug, Default, Deserialize, JsonSchema)]
@@ -25,7 +34,14 @@ pub(crate) struct WindowKeys {
     /// The function.
     #[serde(rename = "fn")]
     #[schemars(extend(
-        "x-removed" = {"quantile": QUANTILE_REMOVED, "streak": STREAK_REMOVED, "rises": RISES_REMOVED}
+        "x-removed" = {
+            "quantile": QUANTILE_REMOVED,
+            "streak": STREAK_REMOVED,
+            "rises": RISES_REMOVED,
+            "mad": MAD_REMOVED,
+            "relative_slope": RELATIVE_SLOPE_REMOVED,
+            "relative_change": RELATIVE_CHANGE_REMOVED,
+        }
     ))]
     pub(crate) function: Option<Function>,
     /// Sampled value, a number. Its fields determine the time of sampling: `gc.*` at each collection, `suspension.*` at

@@ -10,8 +10,8 @@ use jiff::Timestamp;
 use rule_engine::expression::{Double, Expression, Node};
 use rule_engine::field::{EXPECTED, Root};
 use rule_engine::rule::{
-    ComparisonKey, Emit, EvaluationTrigger, Exception, Extent, Function, HarmUnit, Param, Role, Rule, Severity,
-    Template, TemplatePart, Texts, Window,
+    ComparisonKey, EvaluationTrigger, Exception, Extent, Function, HarmUnit, Param, Role, Rule, Severity, Template,
+    TemplatePart, Texts, Window,
 };
 use rule_engine::value::Type;
 use serde_json::{Map, Value};
@@ -28,9 +28,9 @@ use super::report::{Place, PlacedValue, Report};
 use super::text::{condition_trap, entries, entry, items, scalar, template_trap};
 use super::window::{Windows, digest, move_rule, moved};
 use super::{Level, Problem, lint};
-use crate::compile::{CompiledExpression, Measure, RequiredType, Unit, compile};
+use crate::compile::{CompiledExpression, RequiredType, Unit, compile};
 use crate::document::schema::schema;
-use crate::document::{self, Destination, ExceptionKeys, Moment, WindowKeys, is_name};
+use crate::document::{self, ExceptionKeys, Moment, WindowKeys, is_name};
 use crate::template;
 
 /// The annotation with the URL of a rule's page.
@@ -57,7 +57,7 @@ const KEYS_OF_ROLES: [(&str, Role); 5] = [
 
 /// State shared by all rules while they are built.
 pub(super) struct SharedState<'f> {
-    /// Macros and lists by file.
+    /// Macros by file.
     pub(super) words: Vec<FileDefinitions>,
     pub(super) groups: Groups,
     pub(super) used_groups: BTreeSet<usize>,
@@ -80,9 +80,9 @@ struct RuleBuilder<'c, 'f, 'd> {
     roots: &'static [Root],
 }
 
-/// Returns the rule of a draft, or `None` if the draft is invalid, which is reported.
+/// Returns the rule of a draft, or `None` if it is invalid or left out, which is reported.
 pub(super) fn rule(draft: &Draft<'_>, common: &mut SharedState<'_>) -> Option<Rule> {
-    let errors = common.report.errors();
+    let (problems, errors) = (common.report.problems(), common.report.errors());
     let keys = keys_of(draft, &mut common.report);
     let builder = RuleBuilder {
         common,
@@ -95,7 +95,9 @@ pub(super) fn rule(draft: &Draft<'_>, common: &mut SharedState<'_>) -> Option<Ru
         },
         keys,
     };
-    builder.build(errors)
+    let rule = builder.build(errors);
+    common.report.excuse(draft.part, problems, errors);
+    rule
 }
 
 fn keys_of(draft: &Draft<'_>, report: &mut Report<'_>) -> document::Rule {
@@ -138,15 +140,6 @@ fn texts_of(draft: &Draft<'_>) -> Texts {
     }
 }
 
-fn emit(destinations: &[Destination]) -> Emit {
-    Emit {
-        log: destinations.contains(&Destination::Log),
-        span: destinations.contains(&Destination::Span),
-        metric: destinations.contains(&Destination::Metric),
-        notify: destinations.contains(&Destination::Notify),
-    }
-}
-
 fn ns(duration: HumanDuration) -> u64 {
     u64::try_from(duration.0.as_nanos()).unwrap_or(u64::MAX)
 }
@@ -183,7 +176,7 @@ impl<'d> RuleBuilder<'_, '_, 'd> {
         // Causes and notes have no group. The default group applies only to other rules of the file.
         let is_harm = matches!(self.keys.role, None | Some(Role::Symptom));
         let group = self.group().filter(|_| is_harm);
-        if self.common.report.errors() > errors {
+        if self.common.report.errors() > errors || self.common.report.left_out.parts.contains(&draft.part) {
             return None;
         }
 
@@ -223,7 +216,6 @@ impl<'d> RuleBuilder<'_, '_, 'd> {
             summary: summary?.template,
             annotations,
             exceptions,
-            emit: keys.emit.as_deref().map_or_else(Emit::default, emit),
             evidence: keys.evidence.into_iter().flatten().map(|name| name.0).collect(),
             enabled: keys.enabled.unwrap_or(true),
             location: format!("{}:{}", self.common.report.name(draft.begin.file), draft.begin.at).into(),
@@ -368,6 +360,10 @@ impl<'d> RuleBuilder<'_, '_, 'd> {
             }
             Err(mut mistakes) => {
                 mistakes.retain(|mistake| !words.is_reported(text, mistake));
+                // An override is left out without the rule whose key it replaces.
+                if mistakes.iter().any(|mistake| mistake.is_removed) {
+                    report.left_out.parts.extend(placed.part);
+                }
                 report.mistakes(placed, text, &what, &mistakes, Level::Error);
                 None
             }
@@ -396,6 +392,9 @@ impl<'d> RuleBuilder<'_, '_, 'd> {
             })
         };
         let filling = template::parse(text, &mut compile, &is_value);
+        if filling.mistakes.iter().any(|mistake| mistake.is_removed) {
+            report.left_out.parts.extend(placed.part);
+        }
         report.mistakes(placed, text, &what, &filling.mistakes, Level::Error);
         report.mistakes(placed, text, &what, &filling.warnings, Level::Warning);
         for value in &filling.values {
@@ -572,7 +571,7 @@ impl<'d> RuleBuilder<'_, '_, 'd> {
             Role::Note => return None,
         };
         let compiled = self.compile_key(key, self.roots, RequiredType::Number)?;
-        let unit = match compiled.measure.unit {
+        let unit = match compiled.unit {
             Unit::Named("ns") => HarmUnit::Nanoseconds,
             Unit::Named("bytes") => HarmUnit::Bytes,
             Unit::Named("bytes per hour") => HarmUnit::BytesPerMinute,
@@ -691,7 +690,7 @@ impl<'d> RuleBuilder<'_, '_, 'd> {
         let words = self.common.words.get(file);
         let taken = words.is_some_and(|words| words.places.contains_key(name));
         let fault = is_name(name).err();
-        fault.or_else(|| taken.then(|| format!("the file has a macro or list `{name}`")))
+        fault.or_else(|| taken.then(|| format!("the file has a macro `{name}`")))
     }
 
     // The windows under `let`, and their samples.
@@ -711,8 +710,8 @@ impl<'d> RuleBuilder<'_, '_, 'd> {
                 self.common.report.error(place, format!("{}: let: {fault}", draft.id));
                 continue;
             }
-            let (window, measure) = self.window(placed, own).unzip();
-            self.partial.measures.push(measure.unwrap_or_default());
+            let (window, unit) = self.window(placed, own).unzip();
+            self.partial.units.push(unit.unwrap_or_default());
             self.partial.places.insert(name.clone(), self.partial.windows.len());
             self.partial.windows.push(LocalWindow {
                 name,
@@ -723,7 +722,7 @@ impl<'d> RuleBuilder<'_, '_, 'd> {
         }
     }
 
-    fn window(&mut self, placed: PlacedValue<'_>, own: &Entry) -> Option<(Window, Measure)> {
+    fn window(&mut self, placed: PlacedValue<'_>, own: &Entry) -> Option<(Window, Unit)> {
         let errors = self.common.report.errors();
         let keys = self.keys.windows.remove(&own.key)?;
         let on = self.keys.on;
@@ -785,7 +784,7 @@ impl<'d> RuleBuilder<'_, '_, 'd> {
             return None;
         }
         let extent = extent?;
-        let measure = Measure::for_window(function, of.as_ref().map(|compiled| compiled.measure), extent);
+        let unit = Unit::for_window(function, of.as_ref().map(|compiled| compiled.unit));
         let window = Window {
             function,
             of: of.map(|compiled| compiled.expression),
@@ -797,7 +796,7 @@ impl<'d> RuleBuilder<'_, '_, 'd> {
             min_watched_ns: keys.min_watched.map_or(0, ns),
             unknown_share: Double(keys.unknown_share.unwrap_or(UNKNOWN_SHARE)),
         };
-        Some((window, measure))
+        Some((window, unit))
     }
 }
 
@@ -972,7 +971,7 @@ pub(super) fn check_causes(drafts: &[Draft<'_>], rules: &[Arc<Rule>], complete: 
         let named = rule.of.iter().map(|id| ("of", id));
         for (key, id) in named.chain(rule.consequence_of.iter().map(|id| ("consequence_of", id))) {
             let Some(symptom) = symptoms().find(|symptom| symptom.id == *id) else {
-                if complete {
+                if complete && !report.left_out.ids.contains(&**id) {
                     let hint = did_you_mean(id, symptoms().map(|symptom| &*symptom.id));
                     let hint = hint.map(|hint| format!("; {hint}")).unwrap_or_default();
                     let message = format!("{}: {key}: there is no symptom `{id}`{hint}", rule.id);

@@ -7,7 +7,7 @@ use base::quote::quoted;
 use strict_yaml::check::did_you_mean;
 use strict_yaml::yaml::{Node, Position};
 
-use super::report::{Place, PlacedValue, Report};
+use super::report::{Part, Place, PlacedValue, Report};
 use super::text::{entries, entries_of, entry, items_of, scalar};
 use crate::document::Id;
 
@@ -18,6 +18,7 @@ const LAYERED: [&str; 5] = ["labels", "annotations", "exceptions", "params", "pa
 #[derive(Debug)]
 pub(super) struct Draft<'a> {
     pub(super) id: String,
+    pub(super) part: Part,
     /// Start of the rule.
     pub(super) begin: Place,
     /// The value of each key.
@@ -52,16 +53,23 @@ impl<'a> Draft<'a> {
     }
 }
 
-/// Reads the rules of all files in order, and applies the overrides. `complete` is whether no file was refused, so that
-/// overrides without a match can be reported.
+/// Reads the rules of all files in order, and applies the overrides that are not left out. `complete` is whether no file
+/// was refused, so that overrides without a match can be reported.
 pub(super) fn drafts<'a>(roots: &[PlacedValue<'a>], complete: bool, report: &mut Report<'_>) -> Vec<Draft<'a>> {
     let mut drafts: Vec<Draft<'a>> = Vec::new();
     // The first position of each id.
     let mut first: HashMap<String, (usize, Position)> = HashMap::new();
     for root in roots {
         let defaults = entry(root.node, "defaults").map(|defaults| &defaults.value);
-        for node in items_of(root.node, "rules") {
-            let Some(draft) = draft(PlacedValue { node, ..*root }, defaults) else {
+        let file = root.file;
+        for (index, node) in items_of(root.node, "rules").iter().enumerate() {
+            let part = Part::Rule { file, index };
+            let placed = PlacedValue {
+                file,
+                node,
+                part: Some(part),
+            };
+            let Some(draft) = draft(part, placed, defaults) else {
                 continue;
             };
             let id_at = entry(node, "id").map_or(node.at, |id| id.value.at);
@@ -81,18 +89,27 @@ pub(super) fn drafts<'a>(roots: &[PlacedValue<'a>], complete: bool, report: &mut
             first.insert(draft.id.clone(), (root.file, id_at));
             drafts.push(draft);
         }
-        for node in items_of(root.node, "overrides") {
-            change(PlacedValue { node, ..*root }, &mut drafts, complete, report);
+        for (index, node) in items_of(root.node, "overrides").iter().enumerate() {
+            let part = Part::Override { file, index };
+            if !report.left_out.parts.contains(&part) {
+                let placed = PlacedValue {
+                    file,
+                    node,
+                    part: Some(part),
+                };
+                change(placed, &mut drafts, complete, report);
+            }
         }
     }
     drafts
 }
 
-fn draft<'a>(rule: PlacedValue<'a>, defaults: Option<&'a Node>) -> Option<Draft<'a>> {
+fn draft<'a>(part: Part, rule: PlacedValue<'a>, defaults: Option<&'a Node>) -> Option<Draft<'a>> {
     // A missing or invalid id is reported by the check.
     let id: Id = scalar(&entry(rule.node, "id")?.value)?.text.parse().ok()?;
     let mut draft = Draft {
         id: id.0,
+        part,
         begin: rule.place(),
         keys: BTreeMap::new(),
         layers: BTreeMap::new(),
@@ -111,7 +128,7 @@ fn draft<'a>(rule: PlacedValue<'a>, defaults: Option<&'a Node>) -> Option<Draft<
 }
 
 fn change<'a>(placed: PlacedValue<'a>, drafts: &mut [Draft<'a>], complete: bool, report: &mut Report<'_>) {
-    let (file, node) = (placed.file, placed.node);
+    let node = placed.node;
     let Some(id) = entry(node, "id") else { return };
     let Some(text) = scalar(&id.value).map(|scalar| scalar.text.as_str()) else {
         return;
@@ -127,13 +144,13 @@ fn change<'a>(placed: PlacedValue<'a>, drafts: &mut [Draft<'a>], complete: bool,
             // The check refuses an `id`.
             if entry.key != "id" && !entry.value.is_null() {
                 let node = &entry.value;
-                draft.replace(&entry.key, PlacedValue { file, node });
+                draft.replace(&entry.key, PlacedValue { node, ..placed });
             }
         }
         for entry in entries_of(node, "add") {
             if LAYERED.contains(&entry.key.as_str()) && !entry.value.is_null() {
                 let node = &entry.value;
-                draft.add(&entry.key, PlacedValue { file, node });
+                draft.add(&entry.key, PlacedValue { node, ..placed });
             }
         }
     }

@@ -1,20 +1,20 @@
-//! Reads one file: check against the schema, macros and lists.
+//! Reads one file: check against the schema, and macros.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use base::quote::quoted;
 use rule_engine::field::{self, Field};
 use serde::de::DeserializeOwned;
-use strict_yaml::check::did_you_mean;
+use strict_yaml::check::{Finding, MAX_FINDINGS, did_you_mean};
 use strict_yaml::path::{KeyPath, PathStep};
 use strict_yaml::yaml::{Bounds, Kind, Node, Position, parse};
 
 use super::Level;
-use super::report::{Place, PlacedValue, Report};
+use super::report::{Part, Place, PlacedValue, Report};
 use super::text::{condition_trap, entries_of, entry, items, items_of, scalar};
 use crate::compile::{Macro, Mistake, parse_macro};
 use crate::document::schema::schema;
-use crate::document::{TextList, Version, is_name};
+use crate::document::{Version, is_name};
 
 /// Limits of a file. A thousand rules have about 60,000 values.
 const BOUNDS: Bounds = Bounds {
@@ -24,16 +24,17 @@ const BOUNDS: Bounds = Bounds {
     faults: 100,
 };
 
-/// Macros and lists of one file.
+/// Macros of one file.
 #[derive(Debug, Default)]
 pub(super) struct FileDefinitions {
     pub(super) macros: BTreeMap<String, Macro>,
-    pub(super) lists: BTreeMap<String, Vec<Box<str>>>,
-    /// Positions of the macros and lists.
+    /// Names of the removed section `lists`.
+    pub(super) lists: BTreeSet<String>,
+    /// Positions of the macros.
     pub(super) places: BTreeMap<String, Position>,
-    /// Names of invalid macros and lists.
+    /// Names of invalid macros.
     pub(super) broken: Vec<String>,
-    /// Names of used macros and lists.
+    /// Names of used macros.
     pub(super) used: BTreeSet<String>,
 }
 
@@ -88,17 +89,30 @@ pub(super) fn is_readable(root: PlacedValue<'_>, report: &mut Report<'_>) -> boo
     known
 }
 
-/// Checks the file against the schema.
+/// Checks the file against the schema. Leaves out the rules and overrides that use removed words.
 pub(super) fn check(root: PlacedValue<'_>, report: &mut Report<'_>) {
     let (_, findings) = schema().check(root.node, &KeyPath::default());
+    // The check stops at this number, and could have missed further removed words.
+    let is_complete = findings.len() < MAX_FINDINGS;
+    if is_complete {
+        let removed = findings.iter().filter(|finding| finding.is_removed);
+        removed.for_each(|finding| leave_out(finding, root, report));
+    }
     for finding in findings {
+        let part = part(&finding.path, root.file);
+        let is_left_out = part.is_some_and(|part| report.left_out.parts.contains(&part));
         let what = subject(&finding.path, root.node);
         let message = if what.is_empty() {
             finding.fault.message
         } else {
             format!("{what}: {}", finding.fault.message)
         };
-        report.error(root.at(finding.fault.at), message);
+        let place = root.at(finding.fault.at);
+        if is_complete && (finding.is_removed || is_left_out) {
+            report.excused(place, message);
+        } else {
+            report.error(place, message);
+        }
     }
     let lists = ["rules", "overrides"].map(|key| entry(root.node, key).map(|entry| &entry.value.kind));
     // A value that is not a list has been reported.
@@ -107,6 +121,38 @@ pub(super) fn check(root: PlacedValue<'_>, report: &mut Report<'_>) {
     if matches!(root.node.kind, Kind::Mapping(_)) && lists.iter().all(empty) && entry(root.node, "follows").is_none() {
         let message = "the file has neither `rules` nor `overrides`";
         report.error(root.place(), message);
+    }
+}
+
+/// Returns the rule or the override that a path is in.
+fn part(path: &KeyPath, file: usize) -> Option<Part> {
+    let [PathStep::Key(list), PathStep::Index(index), ..] = path.steps() else {
+        return None;
+    };
+    let index = *index;
+    match list.as_str() {
+        "rules" => Some(Part::Rule { file, index }),
+        "overrides" => Some(Part::Override { file, index }),
+        _ => None,
+    }
+}
+
+/// Leaves out the rule or the override with a removed word. Defaults apply to all rules of the file.
+fn leave_out(finding: &Finding, root: PlacedValue<'_>, report: &mut Report<'_>) {
+    let file = root.file;
+    if let Some(part) = part(&finding.path, file) {
+        report.left_out.parts.insert(part);
+        return;
+    }
+    if !matches!(finding.path.steps(), [PathStep::Key(key), ..] if key == "defaults") {
+        return;
+    }
+    for (index, rule) in items_of(root.node, "rules").iter().enumerate() {
+        report.left_out.parts.insert(Part::Rule { file, index });
+        if let Some(id) = entry(rule, "id").and_then(|id| scalar(&id.value)) {
+            let message = format!("{}: it inherits the removed key or word of `defaults`", short(&id.text));
+            report.excused(root.at(rule.at), message);
+        }
     }
 }
 
@@ -140,30 +186,18 @@ pub(super) fn typed<T: DeserializeOwned>(node: &Node, path: &KeyPath) -> Option<
 }
 
 pub(super) fn words(root: PlacedValue<'_>, report: &mut Report<'_>) -> FileDefinitions {
-    let mut words = FileDefinitions::default();
-    for list in entries_of(root.node, "lists") {
-        if let Err(message) = is_name(&list.key) {
-            report.error(root.at(list.at), format!("lists: {message}"));
-            continue;
-        }
-        words.places.insert(list.key.clone(), list.at);
-        match typed::<TextList>(&list.value, &KeyPath::from_dotted("lists").key(&list.key)) {
-            Some(TextList(texts)) => {
-                let texts = texts.into_iter().map(String::into_boxed_str).collect();
-                words.lists.insert(list.key.clone(), texts);
-            }
-            None => words.broken.push(list.key.clone()),
-        }
-    }
+    let mut words = FileDefinitions {
+        lists: entries_of(root.node, "lists")
+            .iter()
+            .map(|list| list.key.clone())
+            .collect(),
+        ..FileDefinitions::default()
+    };
     for entry in entries_of(root.node, "macros") {
         let name = &entry.key;
         let what = format!("macros.{}", short(name));
         if let Err(message) = is_name(name) {
             report.error(root.at(entry.at), format!("macros: {message}"));
-            continue;
-        }
-        if words.places.contains_key(name) {
-            report.error(root.at(entry.at), format!("{what}: there is a list with this name"));
             continue;
         }
         words.places.insert(name.clone(), entry.at);

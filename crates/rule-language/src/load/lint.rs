@@ -16,7 +16,7 @@ use super::groups::Groups;
 use super::partial_rule::PartialRule;
 use super::report::{Place, PlacedValue, Report};
 use super::text::scalar;
-use crate::compile::{CompiledExpression, attribute_of_label, certain};
+use crate::compile::{CompiledExpression, attribute_of_label};
 
 /// Interval between ticks, in nanoseconds.
 const TICK_NS: u64 = 1_000_000_000;
@@ -28,18 +28,10 @@ const FEW_VALUES: [&str; 4] = [
     "process.runtime_minor",
 ];
 
-/// Checks a valid rule. A `select` and a `when` that exclude each other are an error.
+/// Checks a valid rule.
 pub(super) fn rule(rule: &Rule, in_when: &[&'static Field], partial: &PartialRule<'_>, report: &mut Report<'_>) {
     let draft = partial.draft;
     let key = |key: &str| draft.place(key);
-    let measures = partial.measures.as_slice();
-    let all = |nodes: Vec<Node>| certain(&Node::And(nodes.into()), measures);
-    if let Some(select) = &rule.select
-        && all(vec![select.node.clone(), rule.when.node.clone()]) == Some(false)
-    {
-        let message = format!("{}: when: it is never true for the processes of `select`", draft.id);
-        report.error(key("when"), message);
-    }
     let mut warn = |place: Place, message: &str| report.warning(place, format!("{}: {message}", draft.id));
     for local in partial.windows.iter().filter(|local| !local.used) {
         warn(local.place, &format!("let: the window `{}` is not used", local.name));
@@ -72,39 +64,12 @@ pub(super) fn rule(rule: &Rule, in_when: &[&'static Field], partial: &PartialRul
             warn(key(text), &message);
         }
     }
-    let not = |expression: &Expression| Node::Not(Box::new(expression.node.clone()));
-    if let Some(clear) = &rule.clear {
-        if *clear == rule.when {
-            let message = "clear: same as `when`: the alert would end as soon as it starts";
-            warn(key("clear"), message);
-        } else if all(vec![rule.when.node.clone(), not(clear)]) == Some(false) {
-            let message = "clear: it is true whenever `when` is: the alert would end as soon as it starts";
-            warn(key("clear"), message);
-        }
+    let has_hysteresis = rule.clear.as_ref().is_some_and(|clear| *clear != rule.when);
+    if rule.clear.is_some() && !has_hysteresis {
+        let message = "clear: same as `when`: the alert would end as soon as it starts";
+        warn(key("clear"), message);
     }
-    for exception in &rule.exceptions {
-        if all(vec![rule.when.node.clone(), not(&exception.when)]) == Some(false) {
-            let message = format!(
-                "exceptions.{}: it is true whenever `when` is, so the rule never fires; to disable it, set `enabled: false`",
-                exception.name
-            );
-            warn(key("when"), &message);
-        }
-    }
-    for (severity, condition) in &rule.worse {
-        let (place, severity) = (key("worse"), severity.name());
-        if all(vec![rule.when.node.clone(), condition.node.clone()]) == Some(false) {
-            warn(place, &format!("worse.{severity}: it is never true while `when` is"));
-        } else if all(vec![rule.when.node.clone(), not(condition)]) == Some(false) {
-            let message = format!("worse.{severity}: it is true whenever `when` is; set `severity` instead");
-            warn(place, &message);
-        }
-    }
-    let hysteresis = rule.clear.as_ref().is_some_and(|clear| {
-        let either = Node::Or([rule.when.node.clone(), clear.node.clone()].into());
-        certain(&either, measures) != Some(true)
-    });
-    if rule.on == EvaluationTrigger::Process && rule.keep_firing_ns == 0 && !hysteresis && can_change(&rule.when) {
+    if rule.on == EvaluationTrigger::Process && rule.keep_firing_ns == 0 && !has_hysteresis && can_change(&rule.when) {
         let message = "keep_firing_for: with 0s the alert can start and end each second; set a time, or a `clear` with \
             another threshold than `when`";
         warn(key("keep_firing_for"), message);
@@ -131,8 +96,8 @@ fn can_change(when: &Expression) -> bool {
     })
 }
 
-/// Reports `service.firing[...]` with ids of rules that do not exist or that are not about processes. Such ids are
-/// errors.
+/// Reports `service.firing[...]` with ids of rules that do not exist or that are not about processes. These are errors.
+/// A rule that counts the firings of a rule that is left out is left out as well.
 pub(super) fn unknown_rules(drafts: &[Draft<'_>], rules: &[Arc<Rule>], report: &mut Report<'_>) {
     let about_processes = || {
         rules
@@ -152,6 +117,12 @@ pub(super) fn unknown_rules(drafts: &[Draft<'_>], rules: &[Arc<Rule>], report: &
         }
         for id in named.into_inner() {
             if about_processes().any(|known| *known.id == *id) {
+                continue;
+            }
+            if report.left_out.ids.contains(&*id) {
+                let message = format!("{}: service.firing: the rule `{id}` is left out", draft.id);
+                report.excused(draft.place("when"), message);
+                report.left_out.parts.insert(draft.part);
                 continue;
             }
             let hint = did_you_mean(&id, about_processes().map(|known| &*known.id));
@@ -191,19 +162,17 @@ pub(super) fn label(placed: PlacedValue<'_>, what: &str, values: &[CompiledExpre
     }
 }
 
-/// Warns about unused macros and lists.
+/// Warns about unused macros.
 pub(super) fn unused_words(words: &[FileDefinitions], report: &mut Report<'_>) {
     for (file, words) in words.iter().enumerate() {
         for (name, at) in &words.places {
             if words.used.contains(name) || words.broken.contains(name) {
                 continue;
             }
-            let kind = if words.lists.contains_key(name) {
-                "lists: the list"
-            } else {
-                "macros: the macro"
-            };
-            report.warning(Place { file, at: *at }, format!("{kind} `{name}` is not used"));
+            report.warning(
+                Place { file, at: *at },
+                format!("macros: the macro `{name}` is not used"),
+            );
         }
     }
 }

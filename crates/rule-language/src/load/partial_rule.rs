@@ -9,7 +9,7 @@ use rule_engine::rule::Window;
 use super::draft::Draft;
 use super::file::FileDefinitions;
 use super::report::Place;
-use crate::compile::{CompiledExpression, Measure, Names};
+use crate::compile::{CompiledExpression, Names, Unit};
 
 /// Names in the rule that is being built, and the names that it uses.
 pub(super) struct PartialRule<'d> {
@@ -17,11 +17,11 @@ pub(super) struct PartialRule<'d> {
     /// Windows by name. Places refer to `windows` until the rule is complete.
     pub(super) places: BTreeMap<String, usize>,
     pub(super) windows: Vec<LocalWindow<'d>>,
-    /// Measures of the windows.
-    pub(super) measures: Vec<Measure>,
+    /// Units of the windows.
+    pub(super) units: Vec<Unit>,
     pub(super) params: BTreeMap<String, Expression>,
     pub(super) params_at: BTreeMap<String, Place>,
-    /// Macros, lists and parameters that the expressions of the rule use.
+    /// Macros and parameters that its expressions use.
     pub(super) named: BTreeSet<String>,
 }
 
@@ -31,20 +31,20 @@ impl<'d> PartialRule<'d> {
             draft,
             places: BTreeMap::new(),
             windows: Vec::new(),
-            measures: Vec::new(),
+            units: Vec::new(),
             params: BTreeMap::new(),
             params_at: BTreeMap::new(),
             named: BTreeSet::new(),
         }
     }
 
-    /// Returns the names that an expression can use, with the macros and lists of its file.
+    /// Returns the names that an expression can use, with the macros of its file.
     pub(super) fn names<'n>(&'n self, words: &'n FileDefinitions, roots: &'n [Root]) -> Names<'n> {
         Names {
             macros: &words.macros,
             lists: &words.lists,
             windows: &self.places,
-            measures: &self.measures,
+            units: &self.units,
             params: &self.params,
             roots,
         }

@@ -1,6 +1,6 @@
 //! Errors and warnings about files.
 
-use std::collections::HashSet;
+use std::collections::{BTreeSet, HashSet};
 use std::sync::Arc;
 
 use strict_yaml::yaml::{Node, Position};
@@ -16,11 +16,20 @@ pub(super) struct Place {
     pub(super) at: Position,
 }
 
+/// A part of the files that is left out if it uses a removed word, so that all other rules remain in force.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Part {
+    Rule { file: usize, index: usize },
+    Override { file: usize, index: usize },
+}
+
 /// A value and its file.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct PlacedValue<'a> {
     pub(super) file: usize,
     pub(super) node: &'a Node,
+    /// The rule or the override that the value belongs to; `None` for other sections.
+    pub(super) part: Option<Part>,
 }
 
 impl PlacedValue<'_> {
@@ -34,10 +43,23 @@ impl PlacedValue<'_> {
         Place { file: self.file, at }
     }
 
-    /// Returns a value in the same file.
+    /// Returns a value in the same part of the same file.
     pub(super) fn with(self, node: &Node) -> PlacedValue<'_> {
-        PlacedValue { file: self.file, node }
+        PlacedValue {
+            file: self.file,
+            node,
+            part: self.part,
+        }
     }
+}
+
+/// The parts that are left out, with their errors.
+#[derive(Debug, Default)]
+pub(super) struct LeftOut {
+    pub(super) parts: BTreeSet<Part>,
+    /// Ids of the rules that are left out.
+    pub(super) ids: BTreeSet<String>,
+    problems: Vec<(usize, Problem)>,
 }
 
 /// The files in their order, and their problems.
@@ -46,16 +68,25 @@ pub(super) struct Report<'a> {
     lines: Vec<Lines<'a>>,
     problems: Vec<(usize, Problem)>,
     errors: usize,
+    pub(super) left_out: LeftOut,
 }
 
 impl<'a> Report<'a> {
-    pub(super) fn new(files: &'a [SourceFile]) -> Self {
+    /// Creates a report on files of which some parts are already left out.
+    pub(super) fn new(files: &'a [SourceFile], left_out: LeftOut) -> Self {
         Self {
             names: files.iter().map(|file| file.name.as_str().into()).collect(),
             lines: files.iter().map(|file| Lines::new(&file.text)).collect(),
             problems: Vec::new(),
             errors: 0,
+            left_out,
         }
+    }
+
+    /// Reports an error of a part that is left out. It does not make the files invalid.
+    pub(super) fn excused(&mut self, place: Place, message: impl Into<String>) {
+        let problem = self.problem(place, message, Level::Error);
+        self.left_out.problems.push((place.file, problem));
     }
 
     pub(super) fn error(&mut self, place: Place, message: impl Into<String>) {
@@ -95,6 +126,7 @@ impl<'a> Report<'a> {
             let place = placed.at(inside.unwrap_or(placed.node.at));
             let message = format!("{what}: {}", mistake.message);
             match level {
+                Level::Error if mistake.is_removed => self.excused(place, message),
                 Level::Error => self.error(place, message),
                 Level::Warning => self.warning(place, message),
             }
@@ -110,18 +142,42 @@ impl<'a> Report<'a> {
         self.names.get(file).cloned().unwrap_or_else(|| "".into())
     }
 
+    /// Excuses the errors of a part that is left out: those after a number of problems and of errors.
+    pub(super) fn excuse(&mut self, part: Part, problems: usize, errors: usize) {
+        if self.left_out.parts.contains(&part) {
+            let own = self.problems.split_off(problems.min(self.problems.len()));
+            let own = own.into_iter().filter(|(_, problem)| problem.severity == Level::Error);
+            self.left_out.problems.extend(own);
+            self.errors = errors;
+        }
+    }
+
+    /// Returns the number of errors and warnings so far.
+    pub(super) fn problems(&self) -> usize {
+        self.problems.len()
+    }
+
     /// Returns the number of errors so far.
     pub(super) fn errors(&self) -> usize {
         self.errors
     }
 
-    /// Returns all problems without duplicates, sorted by file and position. A problem in an override of several rules
-    /// is reported once.
-    pub(super) fn finish(self) -> Vec<Problem> {
-        let mut problems = self.problems;
-        problems.sort_by_key(|(file, problem)| (*file, problem.line, problem.column));
-        let mut seen = HashSet::new();
-        problems.retain(|(file, problem)| seen.insert((*file, problem.line, problem.column, problem.message.clone())));
-        problems.into_iter().map(|(_, problem)| problem).collect()
+    /// Returns all problems, with those of the parts that are left out.
+    pub(super) fn finish(mut self) -> Vec<Problem> {
+        self.problems.append(&mut self.left_out.problems);
+        sorted(self.problems)
     }
+
+    /// Returns the warnings about valid files, and the errors of the parts that are left out.
+    pub(super) fn finish_valid(self) -> (Vec<Problem>, Vec<Problem>) {
+        (sorted(self.problems), sorted(self.left_out.problems))
+    }
+}
+
+/// Returns problems without duplicates, sorted by file and position. An override of several rules is reported once.
+fn sorted(mut problems: Vec<(usize, Problem)>) -> Vec<Problem> {
+    problems.sort_by_key(|(file, problem)| (*file, problem.line, problem.column));
+    let mut seen = HashSet::new();
+    problems.retain(|(file, problem)| seen.insert((*file, problem.line, problem.column, problem.message.clone())));
+    problems.into_iter().map(|(_, problem)| problem).collect()
 }

@@ -54,8 +54,8 @@ Durations have a unit: `500ms`, `30s`, `5m`, `1h`. Write conditions as blocks (b
 reads ` #` as the start of a comment and a leading `!` as a tag. Therefore an unquoted condition must be on one line,
 without a comment after it.
 
-Files are read in order. Macros and lists belong to their file, groups and ids to all files. A later file can change
-rules of earlier ones with `overrides`:
+Files are read in order. Macros belong to their file, groups and ids to all files. A later file can change rules of
+earlier ones with `overrides`:
 
 ```yaml
 apiVersion: gcwatch/v1
@@ -84,7 +84,7 @@ Expressions are a subset of [CEL](https://cel.dev). They are checked when a file
 | `==`, `!=`, `<`, `<=`, `>`, `>=` | numbers with numbers, strings with strings |
 | `+`, `-`, `*`, `/`, `%` | numbers of one type: `2 * gc.number`, `2.0 * gc.pause_ms` |
 | `a ? b : c` | a choice |
-| `'Induced' in induced`, `gc.generation in [0, 1]` | one of several |
+| `gc.reason in ['Induced', 'LowMemory']`, `gc.generation in [0, 1]` | one of several |
 | `a.contains('b')`, `a.startsWith('b')`, `a.endsWith('b')`, `a.matches('^b+$')` | strings; a pattern is a literal in quotes |
 | `size(a)` | length of a string in characters, of a list in elements |
 | `double(a)`, `int(a)` | conversion to the other number type, towards zero |

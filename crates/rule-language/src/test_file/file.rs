@@ -2,12 +2,11 @@
 
 use std::sync::{Arc, LazyLock};
 
-use schemars::generate::SchemaSettings;
 use serde_json::Value;
 use strict_yaml::check::Schema;
 use strict_yaml::formats::DURATION;
 use strict_yaml::path::KeyPath;
-use strict_yaml::schema::tidy;
+use strict_yaml::schema::{file_text, for_document};
 use strict_yaml::yaml::{self, Bounds, Node, Position};
 
 use super::document::TestDocument;
@@ -27,17 +26,11 @@ pub struct TestFile {
 }
 
 /// The schema, generated once.
-static SCHEMA: LazyLock<Value> = LazyLock::new(|| {
-    let generator = SchemaSettings::draft2020_12().into_generator();
-    let mut schema = generator.into_root_schema_for::<TestDocument>().to_value();
-    tidy(&mut schema);
-    schema
-});
+static SCHEMA: LazyLock<Value> = LazyLock::new(for_document::<TestDocument>);
 
 /// Returns the text of `rules/gcwatch-rules-test.schema.json`, for editors.
 pub fn schema_text() -> String {
-    // Writing JSON to memory cannot fail. `{:#}` formats a `Value` as indented JSON.
-    format!("{:#}\n", *SCHEMA)
+    file_text(&SCHEMA)
 }
 
 impl TestFile {

@@ -54,6 +54,7 @@ function render() {
     h('div', { class: 'headline', key: 'head' }, h('h1', null, firing ? `${firing} of ${record.rules.length} rules are firing` : `No rule is firing; ${record.rules.length} active`),
       h('p', { class: 'faint' }, `Read from ${record.files.length} files`, record.loaded ? [', ', since(record.loaded), ' ago'] : null, '. Click a rule to show its condition, source and remedy.')),
     record.errors.length ? h('div', { class: 'note bad', key: 'errors' }, h('b', null, 'The rule files are invalid; the previous rules stay active:'), h('ul', null, record.errors.map((text) => h('li', null, text)))) : null,
+    record.left_out.length ? h('div', { class: 'note bad', key: 'left_out' }, h('b', null, 'Rules and overrides that use removed words are left out; all other rules are active:'), h('ul', null, record.left_out.map((text) => h('li', null, text)))) : null,
     record.warnings.length ? h('details', { class: 'note', key: 'warnings' }, h('summary', null, `${record.warnings.length} warnings`), h('ul', null, record.warnings.map((text) => h('li', null, text)))) : null,
     h('div', { class: 'tools', key: 'tools' },
       h('input', { id: 'search', type: 'search', placeholder: 'Search rule, group, process …', 'aria-label': 'Search', value: query, oninput: (event) => { query = event.currentTarget.value; writeUrl(); render(); } }),

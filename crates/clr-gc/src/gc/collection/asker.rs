@@ -2,62 +2,25 @@
 
 use crate::event::GcReason;
 use crate::gc::collection::Collection;
+use crate::gc::named::named;
 
-/// Origin of a collection: the party that requested it.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-#[repr(u8)]
-pub enum Asker {
-    /// Allocation of a small object exhausted the budget.
-    SmallObjects,
-    /// Allocation of a large object exhausted the budget.
-    LargeObjects,
-    /// The program requested the collection: `GC.Collect`, a no-GC region.
-    Program,
-    /// Memory was short: an allocation found no space, or the memory load or a limit was near.
-    Limit,
-    /// Another tool requested a heap dump.
-    Tool,
-    /// The collector itself.
-    Collector,
-    /// The origin was not observed.
-    Unknown,
-}
-
-impl Asker {
-    /// Number of origins.
-    pub const COUNT: usize = 7;
-
-    /// All origins.
-    pub const ALL: [Self; Self::COUNT] = [
-        Self::SmallObjects,
-        Self::LargeObjects,
-        Self::Program,
-        Self::Limit,
-        Self::Tool,
-        Self::Collector,
-        Self::Unknown,
-    ];
-
-    /// Returns the name in records, metrics and rules, which never changes, for example `allocation.small`.
-    pub const fn id(self) -> &'static str {
-        self.names().0
-    }
-
-    /// Returns the name for display.
-    pub const fn title(self) -> &'static str {
-        self.names().1
-    }
-
-    const fn names(self) -> (&'static str, &'static str) {
-        match self {
-            Self::SmallObjects => ("allocation.small", "allocation of small objects"),
-            Self::LargeObjects => ("allocation.large", "allocation of large objects"),
-            Self::Program => ("program", "the program (GC.Collect)"),
-            Self::Limit => ("limit", "memory that runs short"),
-            Self::Tool => ("tool", "another tool's heap dump"),
-            Self::Collector => ("collector", "the collector itself"),
-            Self::Unknown => ("unknown", "unknown"),
-        }
+named! {
+    /// Origin of a collection: the party that requested it.
+    pub enum Asker {
+        /// Allocation of a small object exhausted the budget.
+        SmallObjects = "allocation.small" "allocation of small objects",
+        /// Allocation of a large object exhausted the budget.
+        LargeObjects = "allocation.large" "allocation of large objects",
+        /// The program requested the collection: `GC.Collect`, a no-GC region.
+        Program = "program" "the program (GC.Collect)",
+        /// Memory was short: an allocation found no space, or the memory load or a limit was near.
+        Limit = "limit" "memory that runs short",
+        /// Another tool requested a heap dump.
+        Tool = "tool" "another tool's heap dump",
+        /// The collector itself.
+        Collector = "collector" "the collector itself",
+        /// The origin was not observed.
+        Unknown = "unknown" "unknown",
     }
 }
 

@@ -19,9 +19,6 @@ pub(crate) struct Entry {
     weight: usize,
     /// The encoded items, each with tag and length as in a `Scope*` message.
     pub(super) fields: Box<[u8]>,
-    /// The encoded tables to which the entry refers; empty if it does not refer to tables. A request contains the
-    /// tables of only one entry.
-    pub(super) dictionary: Box<[u8]>,
 }
 
 impl Entry {
@@ -39,15 +36,6 @@ impl Entry {
             items,
             weight: 1,
             fields: fields.into_boxed_slice(),
-            dictionary: Box::default(),
-        }
-    }
-
-    /// Creates an entry from a profile and the tables to which it refers.
-    pub(crate) fn profile<M: Message, D: Message>(resource: &Arc<Origin>, profile: &M, dictionary: &D) -> Self {
-        Self {
-            dictionary: dictionary.encode_to_vec().into_boxed_slice(),
-            ..Self::new(resource, std::slice::from_ref(profile), 1)
         }
     }
 
@@ -58,7 +46,6 @@ impl Entry {
             items,
             weight: usize::try_from(items).unwrap_or(usize::MAX),
             fields,
-            dictionary: Box::default(),
         }
     }
 
@@ -74,7 +61,7 @@ impl Entry {
 
     /// Returns the number of encoded bytes without the resource.
     pub(crate) fn bytes(&self) -> usize {
-        self.fields.len() + self.dictionary.len()
+        self.fields.len()
     }
 
     /// Returns the maximum size that the resource of this entry adds to a request.

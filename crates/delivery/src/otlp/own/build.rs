@@ -28,47 +28,33 @@ pub(crate) trait Exporter: Sized + Send + Sync + 'static {
     fn with_resource(self, resource: &Resource) -> Self;
 }
 
-impl Exporter for LogExporter {
-    fn grpc(
-        target: &Arc<Target>,
-        channel: tonic::transport::Channel,
-        compression: Compression,
-    ) -> Result<Self, String> {
-        let builder = over_grpc(Self::builder().with_tonic(), target, channel, compression);
-        builder.build().map_err(|error| error.to_string())
-    }
+macro_rules! exporter {
+    ($name:ident) => {
+        impl Exporter for $name {
+            fn grpc(
+                target: &Arc<Target>,
+                channel: tonic::transport::Channel,
+                compression: Compression,
+            ) -> Result<Self, String> {
+                let builder = over_grpc(Self::builder().with_tonic(), target, channel, compression);
+                builder.build().map_err(|error| error.to_string())
+            }
 
-    fn http(target: &Arc<Target>, client: TargetClient) -> Result<Self, String> {
-        let builder = over_http(Self::builder().with_http(), target, client);
-        builder.build().map_err(|error| error.to_string())
-    }
+            fn http(target: &Arc<Target>, client: TargetClient) -> Result<Self, String> {
+                let builder = over_http(Self::builder().with_http(), target, client);
+                builder.build().map_err(|error| error.to_string())
+            }
 
-    fn with_resource(mut self, resource: &Resource) -> Self {
-        self.set_resource(resource);
-        self
-    }
+            fn with_resource(mut self, resource: &Resource) -> Self {
+                self.set_resource(resource);
+                self
+            }
+        }
+    };
 }
 
-impl Exporter for SpanExporter {
-    fn grpc(
-        target: &Arc<Target>,
-        channel: tonic::transport::Channel,
-        compression: Compression,
-    ) -> Result<Self, String> {
-        let builder = over_grpc(Self::builder().with_tonic(), target, channel, compression);
-        builder.build().map_err(|error| error.to_string())
-    }
-
-    fn http(target: &Arc<Target>, client: TargetClient) -> Result<Self, String> {
-        let builder = over_http(Self::builder().with_http(), target, client);
-        builder.build().map_err(|error| error.to_string())
-    }
-
-    fn with_resource(mut self, resource: &Resource) -> Self {
-        self.set_resource(resource);
-        self
-    }
-}
+exporter!(LogExporter);
+exporter!(SpanExporter);
 
 /// Configures the target's channel. The interceptor replaces the headers that the library reads from the environment.
 fn over_grpc<B: WithTonicConfig + WithExportConfig>(

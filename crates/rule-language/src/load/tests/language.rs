@@ -88,7 +88,7 @@ fn parameter_has_other_value_for_some_processes() {
 fn mistakes_in_parameters_are_reported() {
     let text = "\
 apiVersion: gcwatch/v1
-lists: {induced: [Induced]}
+macros: {induced: gc.reason == 'Induced'}
 rules:
   - id: a
     title: T
@@ -101,7 +101,7 @@ rules:
         params: {limt: 1.0, full: 5}
     let:
       limit: {fn: count, over: 1m}
-    when: gc.pause_ms > limit && full && gc.reason in induced
+    when: gc.pause_ms > limit && full && induced
     severity: info
     summary: S
     description: D
@@ -110,7 +110,7 @@ rules:
     assert_eq!(
         problems(text),
         [
-            "a.yaml:7:40: a: params: the file has a macro or list `induced`",
+            "a.yaml:7:40: a: params: the file has a macro `induced`",
             "a.yaml:9:17: a: params_for.select: `gc.pause_ms` belongs to one collection, and none is available here (here: process.*, \
              settings.*, container.*); use a window over it, or a rule `on: gc`",
             "a.yaml:12:18: a: params_for: the rule has no parameter `limt`; did you mean `limit`?",
@@ -226,4 +226,140 @@ rules:
     ] {
         assert!(found.contains(expected), "{expected}\n{found}");
     }
+}
+
+/// Returns a rule with these lines of keys, and values for the other required keys. It has four lines more than `keys`
+/// and its id.
+fn rule(id: &str, keys: &str) -> String {
+    let keys = keys.replace('\n', "\n    ");
+    format!("  - id: {id}\n    {keys}\n    title: T\n    summary: S\n    description: D\n    remedy: R\n")
+}
+
+/// Loads files that are valid apart from removed words. Returns the ids of the rules in force, and the errors of the
+/// parts that are left out.
+fn without_removed(files: &[SourceFile]) -> (Vec<String>, Vec<String>) {
+    let loaded = load(files).unwrap_or_else(|problems| panic!("{problems:#?}"));
+    assert_eq!(loaded.warnings, []);
+    assert!(loaded.rules.rules.iter().all(|rule| rule.exceptions.is_empty()));
+    let ids = loaded.rules.rules.iter().map(|rule| rule.id.to_string());
+    (ids.collect(), loaded.left_out.iter().map(ToString::to_string).collect())
+}
+
+/// Checks that the errors start with these texts.
+fn start_with(errors: &[String], starts: &[&str]) {
+    assert_eq!(errors.len(), starts.len(), "{errors:#?}");
+    for (error, start) in errors.iter().zip(starts) {
+        assert!(error.starts_with(start), "{error}, not {start}");
+    }
+}
+
+/// Scenario: a symptom uses a removed word and has another mistake. A cause explains this symptom, a rule counts the
+/// processes on which the symptom fires, an override adds an exception with a removed key, and one rule is unrelated.
+/// Guarantee: the symptom, the rule that counts its firings and the override are left out, and each error is reported at
+/// its position. The cause and the unrelated rule are in force.
+#[test]
+fn rule_with_removed_word_is_left_out() {
+    let text = [
+        "apiVersion: gcwatch/v1\nrules:\n",
+        &rule(
+            "a.old",
+            "role: symptom\non: process\nseverity: info\nharm: y\n\
+             let: {x: {fn: quantile, of: gc.pause_ns, over: 5m}, y: {fn: sum, of: gc.pause_ns, over: 5m}}\n\
+             when: x > typo",
+        ),
+        &rule(
+            "a.cause",
+            "role: cause\nof: [a.old]\non: gc\nwhen: gc.lossy\nexplains: gc.pause_ns",
+        ),
+        &rule(
+            "a.count",
+            "on: service\nseverity: info\nwhen: service.firing['a.old'] >= 2",
+        ),
+        &rule("a.fine", "on: gc\nseverity: info\nwhen: gc.lossy"),
+        "overrides:\n  - id: '*.fine'\n    add:\n      exceptions:\n        - name: n\n          \
+         between: '22:00-04:00'\n          when: gc.lossy\n",
+    ];
+    let (ids, left_out) = without_removed(&[SourceFile::new("a.yaml", text.concat())]);
+    assert_eq!(ids, ["a.cause", "a.fine"]);
+    let starts = [
+        "a.yaml:8:19: a.old: let.x.fn: `quantile` was removed: use `fn: ratio`",
+        "a.yaml:9:15: a.old: when: unknown name `typo`",
+        "a.yaml:27:11: a.count: service.firing: the rule `a.old` is left out",
+        "a.yaml:45:11: overrides[0].add.exceptions[0]: `between` was removed: mute notifications",
+    ];
+    start_with(&left_out, &starts);
+}
+
+/// Scenario: a file has a rule with a removed word and a rule with another mistake.
+/// Guarantee: the file is invalid, and both errors are reported.
+#[test]
+fn other_mistakes_make_file_invalid() {
+    let text = [
+        "apiVersion: gcwatch/v1\nrules:\n",
+        &rule(
+            "a",
+            "on: gc\nseverity: info\nlet: {x: {fn: count, over: 1m, offset: 1h}}\nwhen: x > 1.0",
+        ),
+        &rule("b", "on: gc\nseverity: info\nwhen: gc.pausems > 1.0"),
+    ];
+    let starts = [
+        "a.yaml:6:36: a: let.x: `offset` was removed",
+        "a.yaml:15:11: b: when: unknown name `gc.pausems`",
+    ];
+    start_with(&problems(&text.concat()), &starts);
+}
+
+/// Scenario: a file has the removed section `lists`. One rule uses a list directly, one through a macro, one in a label,
+/// and an override uses a list in an exception of a rule of another file.
+/// Guarantee: exactly these rules and the override are left out, and each use is reported at its position. The rule of
+/// the other file is in force without the exception.
+#[test]
+fn rules_with_removed_lists_are_left_out() {
+    let text = [
+        "apiVersion: gcwatch/v1\nlists: {usual: [Induced]}\nmacros: {expected: gc.reason in usual}\nrules:\n",
+        &rule("b.direct", "on: gc\nseverity: info\nwhen: gc.reason in usual"),
+        &rule("b.macro", "on: gc\nseverity: info\nwhen: gc.lossy && !expected"),
+        &rule(
+            "b.label",
+            "on: gc\nseverity: info\nwhen: gc.lossy\nlabels: {is: '{{ gc.reason in usual }}'}",
+        ),
+        &rule("b.fine", "on: gc\nseverity: info\nwhen: gc.lossy"),
+        "overrides:\n  - id: a.fine\n    add:\n      exceptions:\n        - {name: n, when: gc.reason in usual}\n",
+    ];
+    let other = [
+        "apiVersion: gcwatch/v1\nrules:\n",
+        &rule("a.fine", "on: gc\nseverity: info\nwhen: gc.lossy"),
+    ];
+    let files = [
+        SourceFile::new("a.yaml", other.concat()),
+        SourceFile::new("b.yaml", text.concat()),
+    ];
+    let (ids, left_out) = without_removed(&files);
+    assert_eq!(ids, ["a.fine", "b.fine"]);
+    let starts = [
+        "b.yaml:2:1: `lists` was removed: a macro can be a list",
+        "b.yaml:8:24: b.direct: when: `usual` is one of `lists`, which was removed: a macro can be a list",
+        "b.yaml:16:24: b.macro: when: in macro `expected` (1:14): `usual` is one of `lists`",
+        "b.yaml:25:35: b.label: labels.is: `usual` is one of `lists`",
+        "b.yaml:42:40: a.fine: exceptions.n: `usual` is one of `lists`",
+    ];
+    start_with(&left_out, &starts);
+}
+
+/// Scenario: a macro is a list of strings.
+/// Guarantee: a condition with `in` tests for these strings.
+#[test]
+fn macro_can_be_a_list() {
+    let rules = "\
+macros: {usual: \"['Induced', 'LowMemory']\"}
+rules:
+  - {id: a, title: T, on: gc, severity: info, when: gc.reason in usual, summary: S, description: D, remedy: R}
+";
+    let test = |reason: &str, fires: &str| {
+        format!(
+            "  - name: {reason}\n    events:\n      - {{at: 1s, gc: {{generation: 2, type: blocking, reason: {reason}}}}}\n    \
+             fires: {fires}\n"
+        )
+    };
+    passes(rules, &[test("LowMemory", "[a]"), test("AllocSmall", "[]")].concat());
 }

@@ -1,0 +1,213 @@
+//! Packages for Debian and for RPM.
+//!
+//! The installed files are staged as a crate of their own, whose manifest describes both packages. `cargo-deb` and
+//! `cargo-generate-rpm` build the packages from it. The staged crate has no dependencies and is never compiled.
+
+use std::fmt::Write as _;
+use std::io::ErrorKind;
+use std::os::unix::fs::PermissionsExt;
+use std::process::Command;
+
+use anyhow::{Context as _, Result, bail};
+use serde_json::json;
+use tempfile::TempDir;
+
+use crate::archive::{self, Files};
+use crate::build::Program;
+use crate::source::Source;
+use crate::tree::{self, Documents};
+
+/// Tools with the versions that the release uses, because other versions can build other bytes, and their outputs.
+const DEB: (&str, &str, &str) = ("cargo-deb", "3.8.0", "package.deb");
+const RPM: (&str, &str, &str) = ("cargo-generate-rpm", "0.21.1", "package.rpm");
+/// Path of the configuration file, which is kept if it was changed.
+const CONFIGURATION: &str = "etc/gcwatch/gcwatch.yaml";
+/// Folders that are created and removed with the RPM package. dpkg does this for all folders.
+const OWNED: [&str; 5] = [
+    "etc/gcwatch",
+    "usr/share/doc/gcwatch",
+    "usr/share/gcwatch",
+    "usr/share/gcwatch/prometheus",
+    "usr/share/gcwatch/rules",
+];
+const SUMMARY: &str = "Reports the garbage collections of .NET processes";
+const DESCRIPTION: &str = "gcwatch attaches to every .NET process of this host and exports each garbage\n\
+                           collection as traces, metrics and alerts. The processes need no change.";
+
+/// The staged files of the packages of one program.
+#[derive(Debug)]
+pub(crate) struct Packages<'a> {
+    source: &'a Source,
+    program: &'a Program,
+    folder: TempDir,
+}
+
+impl<'a> Packages<'a> {
+    /// Stages the files.
+    pub(crate) fn stage(source: &'a Source, program: &'a Program, documents: &Documents) -> Result<Self> {
+        let folder = tempfile::tempdir().context("cannot create a folder")?;
+        let files = installed(source, program, documents)?;
+        let write = |path: String, bytes: &[u8], mode: u32| -> Result<()> {
+            let path = folder.path().join(path);
+            std::fs::create_dir_all(path.parent().context("a path without a folder")?)?;
+            std::fs::write(&path, bytes)?;
+            Ok(std::fs::set_permissions(&path, PermissionsExt::from_mode(mode))?)
+        };
+        for (path, file) in files.iter() {
+            write(format!("root/{path}"), &file.bytes, file.mode)?;
+        }
+        for kind in ["debian", "rpm"] {
+            for name in source.list(&format!("deploy/packages/{kind}"))? {
+                let script = source.read(&format!("deploy/packages/{kind}/{name}"))?;
+                write(format!("{kind}/{name}"), &script, 0o755)?;
+            }
+        }
+        write("src/main.rs".to_owned(), b"fn main() {}\n", 0o644)?;
+        write(
+            "Cargo.toml".to_owned(),
+            manifest(source, program, &files).as_bytes(),
+            0o644,
+        )?;
+        Ok(Self {
+            source,
+            program,
+            folder,
+        })
+    }
+
+    /// Builds the Debian package, or returns `None` if the tool is missing, which is reported.
+    pub(crate) fn deb(&self) -> Result<Option<Vec<u8>>> {
+        let target = format!("{}-unknown-linux-musl", self.program.machine.rust());
+        let version = self.source.package_version();
+        let words = [
+            "--no-build",
+            "--no-strip",
+            "--offline",
+            "--target",
+            &target,
+            "--deb-version",
+            &version,
+        ];
+        self.built(DEB, &words)
+    }
+
+    /// Builds the RPM package, or returns `None` if the tool is missing, which is reported.
+    pub(crate) fn rpm(&self) -> Result<Option<Vec<u8>>> {
+        let machine = self.program.machine.rust();
+        let words = [
+            "--auto-req",
+            "disabled",
+            "--payload-compress",
+            "gzip",
+            "--arch",
+            machine,
+        ];
+        self.built(RPM, &words)
+    }
+
+    /// Runs a tool in the staged crate, and returns the package that it writes.
+    fn built(&self, (tool, version, out): (&str, &str, &str), words: &[&str]) -> Result<Option<Vec<u8>>> {
+        let out = self.folder.path().join(out);
+        let output = Command::new(tool)
+            .current_dir(&self.folder)
+            .env("SOURCE_DATE_EPOCH", self.source.epoch.to_string())
+            .args(words)
+            .arg("--output")
+            .arg(&out)
+            .output();
+        let output = match output {
+            Err(error) if error.kind() == ErrorKind::NotFound => {
+                println!("left out: package: {tool} is missing: cargo install {tool} --version {version} --locked");
+                return Ok(None);
+            }
+            output => output.with_context(|| format!("cannot run {tool}"))?,
+        };
+        if !output.status.success() {
+            bail!("{tool}: {}", String::from_utf8_lossy(&output.stderr).trim());
+        }
+        let package = std::fs::read(&out).with_context(|| format!("{tool} wrote no package"))?;
+        Ok(Some(package))
+    }
+}
+
+/// Returns the files to install, by path.
+fn installed(source: &Source, program: &Program, documents: &Documents) -> Result<Files> {
+    let mut files = Files::default();
+    files.add_with("usr/bin/gcwatch", program.bytes.clone(), 0o755);
+    let unit = String::from_utf8(source.read("deploy/systemd/gcwatch.service")?).context("the unit is not text")?;
+    // The start of the unit describes how to install it by hand.
+    let unit = unit
+        .get(unit.find("[Unit]").context("the unit has no [Unit]")?..)
+        .unwrap_or_default();
+    files.add(
+        "usr/lib/systemd/system/gcwatch.service",
+        unit.replace("/usr/local/bin/", "/usr/bin/"),
+    );
+    files.add(CONFIGURATION, source.read("deploy/systemd/gcwatch.yaml")?);
+    for (name, page) in &documents.pages {
+        files.add(format!("usr/share/man/man1/{name}.gz"), archive::gzip(page)?);
+    }
+    for (path, script) in &documents.completions {
+        files.add(format!("usr/share/{path}"), script.clone());
+    }
+    files.add("usr/share/doc/gcwatch/copyright", source.read("LICENSE")?);
+    files.add(
+        "usr/share/doc/gcwatch/changelog.gz",
+        archive::gzip(&source.read("CHANGELOG.md")?)?,
+    );
+    tree::add_rules(source, &mut files, "usr/share/gcwatch/")?;
+    Ok(files)
+}
+
+/// Returns the manifest of the staged crate. Strings of JSON are strings of TOML.
+fn manifest(source: &Source, program: &Program, files: &Files) -> String {
+    let (mut deb, mut rpm) = (String::new(), String::new());
+    for folder in OWNED {
+        let _ = writeln!(
+            rpm,
+            "{{ source = \"\", dest = \"/{folder}/\", mode = \"755\", dir = true }},"
+        );
+    }
+    for (path, file) in files.iter() {
+        let (staged, mode) = (json!(format!("root/{path}")), format!("{:o}", file.mode));
+        let _ = writeln!(deb, "[{staged}, {}, \"{mode}\"],", json!(path));
+        // The path where zsh searches on systems with RPM.
+        let to = json!(format!(
+            "/{}",
+            path.replace("zsh/vendor-completions/", "zsh/site-functions/")
+        ));
+        let kind = match path {
+            CONFIGURATION => ", config = \"noreplace\"",
+            _ if path.starts_with("usr/share/doc/") || path.starts_with("usr/share/man/") => ", doc = true",
+            _ => "",
+        };
+        let _ = writeln!(rpm, "{{ source = {staged}, dest = {to}, mode = \"{mode}\"{kind} }},");
+    }
+    let homepage = source.addresses.repository.as_ref();
+    let homepage = homepage.map_or(String::new(), |page| format!("homepage = {}\n", json!(page)));
+    let (libraries, shared) = if program.is_static {
+        ("", "")
+    } else {
+        (
+            "libc6, libgcc-s1",
+            "\"libc.so.6()(64bit)\" = \"\"\n\"libgcc_s.so.1()(64bit)\" = \"\"\n",
+        )
+    };
+    format!(
+        "[package]\nname = \"gcwatch\"\nversion = {version}\nedition = \"2024\"\nlicense = \"Apache-2.0\"\n\
+         description = {summary}\n{homepage}\n\
+         [package.metadata.deb]\nmaintainer = \"gcwatch <gcwatch@localhost>\"\nsection = \"admin\"\n\
+         priority = \"optional\"\ndepends = \"{libraries}\"\nrecommends = \"ca-certificates\"\n\
+         extended-description = {description}\nmaintainer-scripts = \"debian/\"\nassets = [\n{deb}]\n\n\
+         [package.metadata.generate-rpm]\nversion = {package_version}\nrelease = \"1\"\nsummary = {summary}\n\
+         description = {description}\nassets = [\n{rpm}]\n\
+         post_install_script = \"rpm/post\"\npre_uninstall_script = \"rpm/preun\"\npost_uninstall_script = \"rpm/postun\"\n\n\
+         [package.metadata.generate-rpm.requires]\n{shared}\n\
+         [package.metadata.generate-rpm.recommends]\nca-certificates = \"\"\n\n\
+         [workspace]\n",
+        version = json!(source.version),
+        package_version = json!(source.package_version()),
+        summary = json!(SUMMARY),
+        description = json!(DESCRIPTION),
+    )
+}
