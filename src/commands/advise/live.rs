@@ -11,11 +11,11 @@ use processes::container::Reader;
 use recording::source::Source;
 use rustix::param::clock_ticks_per_second;
 use targets::heap_limit::{MemoryReader, collector_settings};
-use targets::proc_file::{MAX_STATUS_BYTES, of_process};
+use targets::proc_file::{MAX_STATUS_BYTES, read_process_file};
 use tokio::time::Instant;
 
 use super::Outside;
-use crate::commands::burst::{Asked, Kept, Signals, of_files};
+use crate::commands::burst::{BurstTarget, KeptRecording, Signals, read_process_files};
 use crate::commands::cli::{AdviseArgs, Profile};
 use crate::commands::output::say;
 use crate::commands::record::{END_TIMEOUT, begin, session};
@@ -24,7 +24,7 @@ use crate::commands::record::{END_TIMEOUT, begin, session};
 const MAX_BYTES: usize = 256 << 20;
 const READ_BYTES: usize = 64 << 10;
 /// Timeout for the session that resets the event levels.
-const HEAL_WITHIN: Duration = Duration::from_secs(3);
+const HEAL_TIMEOUT: Duration = Duration::from_secs(3);
 
 /// Facts from `/proc` at one time.
 #[derive(Debug, Default)]
@@ -39,10 +39,10 @@ struct Reading {
 
 /// Records a process and reads its facts.
 pub(super) async fn observe(pid: u32, args: &AdviseArgs) -> anyhow::Result<(Source, Outside)> {
-    let asked = Asked::find(pid).await?;
+    let asked = BurstTarget::find(pid).await?;
     let major = asked.major();
     let mut signals = Signals::new()?;
-    let mut kept = Kept::open(args.keep.as_deref(), args.force)?;
+    let mut kept = KeptRecording::open(args.keep.as_deref(), args.force)?;
     let before = read(&asked.process, major).await?;
     let config = session(Profile::Gc, None, asked.runtime.as_deref());
     say(format_args!(
@@ -88,15 +88,15 @@ pub(super) async fn observe(pid: u32, args: &AdviseArgs) -> anyhow::Result<(Sour
         let _drained = tokio::time::timeout(END_TIMEOUT, session.drain(|_| ())).await;
     }
     let _stopped = session.stopped().await;
-    let _gone = asked.client.recompute_levels(HEAL_WITHIN).await;
+    let _gone = asked.client.recompute_levels(HEAL_TIMEOUT).await;
     let is_kept = kept.complete();
     if let Err(error) = ended {
-        say(format_args!("process {pid}: {error}; what came before is used"));
+        say(format_args!("process {pid}: {error}; using the part before"));
     }
     let process = &asked.process;
     let settings = {
         let process = process.clone();
-        of_files(pid, move || collector_settings(&process, major)).await?
+        read_process_files(pid, move || collector_settings(&process, major)).await?
     };
     let (after, window) = after.unwrap_or_default();
     let cpu = before.cpu_s.zip(after.cpu_s).filter(|_| !window.is_zero());
@@ -126,7 +126,7 @@ pub(super) async fn observe(pid: u32, args: &AdviseArgs) -> anyhow::Result<(Sour
 /// Reads the memory, limits and CPU of a process.
 async fn read(process: &Process, major: Option<u32>) -> anyhow::Result<Reading> {
     let process = process.clone();
-    of_files(process.pid, move || reading(&process, major)).await
+    read_process_files(process.pid, move || reading(&process, major)).await
 }
 
 fn reading(process: &Process, major: Option<u32>) -> Reading {
@@ -139,7 +139,7 @@ fn reading(process: &Process, major: Option<u32>) -> Reading {
         start_time: process.start_time,
     };
     let memory = MemoryReader::default().read(key, major, figures.memory_limit, false);
-    let file = |name: &str| of_process(process.pid, name, MAX_STATUS_BYTES);
+    let file = |name: &str| read_process_file(process.pid, name, MAX_STATUS_BYTES);
     let allowed = file("status").and_then(|status| allowed_cpus(&status));
     Reading {
         cpu_s: file("stat").and_then(|stat| cpu_seconds(&stat, clock_ticks_per_second())),

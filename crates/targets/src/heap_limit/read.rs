@@ -66,9 +66,9 @@ pub fn collector_settings(process: &Process, major: Option<u32>) -> CollectorSet
     if !process.visible {
         return CollectorSettings::default();
     }
-    let facts = Facts::of(process);
+    let facts = Facts::for_process(process);
     let sources = Sources {
-        takes: Takes::of(facts.native_aot, major),
+        takes: SettingSyntax::for_runtime(facts.native_aot, major),
         variable: &|name| facts.variable(name),
         runtime_config: runtime_config(process.pid, &facts),
     };
