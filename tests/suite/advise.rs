@@ -1,7 +1,7 @@
 //! `gcwatch advise` on recordings: the bound of the memory limit, its price, and refusals with their reasons.
 
 use serde_json::Value;
-use test_support::program::{gcwatch, of_kind, records, stderr, written};
+use test_support::program::{gcwatch, records, select_kind, stderr, written};
 use test_support::recordings::{self, file as recording};
 
 const KINDS: [&str; 6] = [
@@ -35,8 +35,8 @@ fn each_process_has_one_record_per_kind() {
     let mut predictions = 0;
     for (path, plain, shown) in &found {
         for records in [plain, shown] {
-            let sizing = of_kind(records, "sizing");
-            let advice = of_kind(records, "advice");
+            let sizing = select_kind(records, "sizing");
+            let advice = select_kind(records, "advice");
             assert_eq!(advice.len(), sizing.len() * KINDS.len(), "{path}");
             for record in sizing {
                 let is_known = !record["not_less_than"].is_null();
@@ -58,12 +58,12 @@ fn each_process_has_one_record_per_kind() {
             }
         }
         assert!(
-            of_kind(plain, "advice")
+            select_kind(plain, "advice")
                 .iter()
                 .all(|record| record["setting"].is_null()),
             "{path}"
         );
-        let of_shown = of_kind(shown, "advice");
+        let of_shown = select_kind(shown, "advice");
         let unproven = of_shown.iter().filter(|record| !record["setting"].is_null());
         predictions += unproven.clone().count();
         assert!(unproven.into_iter().all(|record| record["unproven"] == true), "{path}");
@@ -76,11 +76,11 @@ fn each_process_has_one_record_per_kind() {
 #[test]
 fn lossy_recording_is_refused() {
     let records = records(["advise", &recording("net10b-loss")]);
-    for record in of_kind(&records, "advice") {
+    for record in select_kind(&records, "advice") {
         let text = record["because"]["text"].as_str().unwrap();
         assert!(text.ends_with("events were lost"), "{text}");
     }
-    let sizing = of_kind(&records, "sizing");
+    let sizing = select_kind(&records, "sizing");
     assert!(sizing[0]["gaps"].as_array().unwrap().contains(&"lost_events".into()));
 }
 
@@ -89,7 +89,7 @@ fn lossy_recording_is_refused() {
 #[test]
 fn requested_limits_are_priced() {
     let records = records(["advise", &recording("net10-steady"), "--at", "100MiB", "--at", "200MiB"]);
-    let sizing = of_kind(&records, "sizing");
+    let sizing = select_kind(&records, "sizing");
     let curve = sizing[0]["curve"].as_array().unwrap();
     let limits = curve
         .iter()
