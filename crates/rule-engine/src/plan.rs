@@ -77,7 +77,7 @@ pub struct SeriesFeed {
     /// Part of the condition that is the same for all collections of one kind (`field::Kind`); `None` if there is no
     /// such part.
     pub of_kind: Option<Expression>,
-    /// The other part of the condition; `None` if there is no such part.
+    /// Part of the condition that must be evaluated for each sample; `None` if there is no such part.
     pub of_each: Option<Expression>,
     /// Measured values of the series, as indexes in [`Plan::measured`].
     pub measured: Range<usize>,
@@ -121,7 +121,8 @@ pub struct Plan {
     pub of_window: Vec<usize>,
     /// The distinct times and lengths, in nanoseconds, of series over time.
     pub occasions: Vec<(SampleTrigger, u64)>,
-    /// For each series, its index in `occasions`; `None` for series over samples or by key.
+    /// For each series, the index of its time and length in `occasions`; `None` for series over a number of samples, or
+    /// by key.
     pub occasions_of: Vec<Option<usize>>,
 }
 
@@ -220,7 +221,7 @@ impl Plan {
     }
 }
 
-/// A series in the order of feeding: sorted by filter, then by value.
+/// An entry for one series. Entries are sorted in the order of feeding: by time of sampling, filter and value.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 struct FeedEntry {
     when: SampleTrigger,
@@ -240,7 +241,8 @@ fn is_of_kind(part: &Node) -> bool {
     })
 }
 
-/// Splits a condition into the part that is the same for all collections of one [`Kind`], and the remaining part.
+/// Splits a condition into the part that is the same for all collections of one [`Kind`], and the remaining part. A
+/// part is `None` if it contains no conditions.
 pub(crate) fn divided(condition: &Expression) -> (Option<Expression>, Option<Expression>) {
     let mut parts = Vec::new();
     divide(&condition.node, &mut |part| parts.push(part));

@@ -14,14 +14,14 @@ use crate::compile::{CompiledExpression, Names, Unit};
 /// Names in the rule that is being built, and the names that it uses.
 pub(super) struct PartialRule<'d> {
     pub(super) draft: &'d Draft<'d>,
-    /// Windows by name. Places refer to `windows` until the rule is complete.
+    /// Windows by name. Until the rule is complete, the numbers are indexes in `windows`.
     pub(super) places: BTreeMap<String, usize>,
     pub(super) windows: Vec<LocalWindow<'d>>,
     /// Units of the windows.
     pub(super) units: Vec<Unit>,
     pub(super) params: BTreeMap<String, Expression>,
     pub(super) params_at: BTreeMap<String, Place>,
-    /// Macros and parameters that its expressions use.
+    /// Macros and parameters that the expressions of the rule use.
     pub(super) named: BTreeSet<String>,
 }
 

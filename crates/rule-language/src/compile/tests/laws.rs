@@ -1,4 +1,4 @@
-//! Properties of all texts.
+//! Properties that hold for every text.
 
 use cel::Program;
 use proptest::prelude::*;
@@ -66,8 +66,8 @@ proptest! {
         }
     }
 
-    /// Scenario: the same expressions are formatted from their trees, as in messages.
-    /// Guarantee: the formatted expressions are equal to the original expressions.
+    /// Scenario: conditions of every form and depth are formatted from their trees, as in messages, and parsed again.
+    /// Guarantee: the parsed condition equals the original condition.
     #[test]
     fn formatted_expression_is_unchanged(text in texts(4).truth) {
         if let Ok(compiled) = plainly(&text) {
@@ -86,8 +86,8 @@ proptest! {
         prop_assert_eq!(truth, Ok(formula.truth(&facts)), "{}", formula.text());
     }
 
-    /// Scenario: the compiler reads any text, and any sequence of tokens of the language.
-    /// Guarantee: the text is accepted or refused, and all mistakes are inside the text.
+    /// Scenario: the compiler reads any text, and any sequence of tokens of the language. Guarantee: the text is
+    /// accepted or refused, and the position of every mistake is inside the text.
     #[test]
     fn any_text_is_read_or_refused(
         text in prop_oneof![
