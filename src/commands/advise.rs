@@ -20,25 +20,26 @@ use crate::commands::executor;
 use crate::commands::output::{Output, say};
 use report::advice as report;
 
-/// Minimum heap limit that .NET takes in a container.
+/// Minimum default heap limit of .NET in a container.
 const LEAST_HEAP_LIMIT: f64 = (20 << 20) as f64;
-/// First version of .NET whose server GC adapts the number of heaps by default.
+/// First major version of .NET whose server GC adapts the number of heaps by default.
 const ADAPTS_SINCE: u32 = 9;
-/// Number of collections after which a process that adapts has reported a sample.
+/// Number of collections after which a process with an adapting number of heaps has reported a sample.
 const SHOWS_ADAPTATION: usize = 10;
 
-/// What is known from outside of the stream.
+/// Facts about a live process that its event stream does not contain.
 #[derive(Debug, Default)]
 struct Outside {
-    /// Name of a live process.
+    /// Name of the process; `None` for a recording.
     name: Option<String>,
-    /// Whether the recording of a live process could not be saved, which was reported.
+    /// Whether the recording of the process could not be saved. The failure has been reported on stderr.
     is_incomplete: bool,
     surroundings: Surroundings,
     configuration: Configuration,
 }
 
-/// Runs the command. Returns `false` if the recording could not be read to its end, which was reported.
+/// Runs the command. Returns `false` if the recording could not be opened, read to its end, or saved. These failures
+/// have been reported on stderr.
 pub(crate) fn run(args: &AdviseArgs) -> anyhow::Result<bool> {
     let number = args.source.as_ref().and_then(|source| source.to_str()?.parse().ok());
     let (mut source, outside) = match (args.pid.or(number), &args.source) {
@@ -102,7 +103,8 @@ pub(crate) fn run(args: &AdviseArgs) -> anyhow::Result<bool> {
     Ok(fine && !outside.is_incomplete)
 }
 
-/// Combines the settings in the stream, the facts from outside, and the arguments. Arguments take precedence.
+/// Combines the settings in the stream, the facts about the live process, and the arguments. The arguments take
+/// precedence for the number of CPUs and the memory limit. The stream takes precedence for all other settings.
 fn configuration(
     recording: &Recording,
     history: &ProcessHistory,
@@ -116,7 +118,8 @@ fn configuration(
     found.runtime = recording.stream.runtime.clone().or(found.runtime);
     found.heaps = observation.heaps;
     let major = found.major();
-    // Before .NET 9, a stream has no settings. One heap is workstation GC there, unless the number of heaps adapts.
+    // A stream of .NET 8 or earlier has no settings, so the number of heaps indicates the collector. One heap then
+    // means workstation GC, unless the number of heaps adapts.
     let by_heaps = observation.heaps.and_then(|heaps| match heaps {
         2.. => Some(true),
         1 if has_samples => Some(true),
@@ -136,7 +139,8 @@ fn configuration(
     found.large_object_threshold = settings.loh_threshold.or(found.large_object_threshold);
     found.cpus = args.cpus.or(found.cpus);
     found.memory_limit = args.limit.map(|limit| limit.0).or(found.memory_limit);
-    // The event that has the limit also states whether the heap uses large pages.
+    // The event with the heap limit also reports whether the heap uses large pages. If large pages are known but the
+    // limit is not, the heap has no limit.
     let has_settings = settings.large_pages.is_some();
     let of_container = found
         .memory_limit

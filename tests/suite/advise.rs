@@ -1,4 +1,5 @@
-//! `gcwatch advise` on recordings: the bound of the memory limit, its price, and refusals with their reasons.
+//! Tests of `gcwatch advise` on recordings: the bound of the memory limit, the price curve, and refusals with their
+//! reasons.
 
 use serde_json::Value;
 use test_support::program::{gcwatch, records, select_kind, stderr, written};
@@ -13,10 +14,12 @@ const KINDS: [&str; 6] = [
     "conserve_memory",
 ];
 
-/// Scenario: advice for every recording of the tests, also for damaged ones, with and without unproven predictions.
-/// Guarantee: each process has one sizing record and one record per kind. A refusal has a reason, and no setting and no
-/// range. Without proofs, every record is a refusal. A range is ordered, and the price of a limit never falls with the
-/// limit.
+/// Scenario: `gcwatch advise` reads every recording of the tests, including damaged ones, without and with
+/// `--unproven`.
+/// Guarantee: the output has one record per kind for each sizing record; the bound is null exactly if a reason states
+/// why; the expected stopped share never falls if the limit does; every record has a reason, a hash and no verdict; a
+/// refusal has neither a setting nor an expectation nor a check; without `--unproven`, every record is a refusal; with
+/// it, some recordings have predictions, which are marked as unproven.
 #[test]
 fn each_process_has_one_record_per_kind() {
     let paths = recordings::paths_in(&["", "rules"]);
@@ -71,8 +74,8 @@ fn each_process_has_one_record_per_kind() {
     assert!(predictions > 0, "no recording has a prediction");
 }
 
-/// Scenario: a recording with lost events.
-/// Guarantee: every kind is refused because of the loss, and the sizing record lists the loss as a gap.
+/// Scenario: `gcwatch advise` reads a recording with lost events.
+/// Guarantee: every kind is refused because of the lost events, and the sizing record lists them as a gap.
 #[test]
 fn lossy_recording_is_refused() {
     let records = records(["advise", &recording("net10b-loss")]);
@@ -84,8 +87,9 @@ fn lossy_recording_is_refused() {
     assert!(sizing[0]["gaps"].as_array().unwrap().contains(&"lost_events".into()));
 }
 
-/// Scenario: two limits of a container are priced, for a recording that does not contain its limit.
-/// Guarantee: the curve has these limits only, from the higher to the lower one; the heap takes three quarters of each.
+/// Scenario: `--at` requests the price of two limits for a recording that does not contain its limit.
+/// Guarantee: the curve contains only these limits, in descending order, and each heap limit is three quarters of its
+/// limit.
 #[test]
 fn requested_limits_are_priced() {
     let records = records(["advise", &recording("net10-steady"), "--at", "100MiB", "--at", "200MiB"]);
@@ -98,9 +102,9 @@ fn requested_limits_are_priced() {
     assert_eq!(limits.collect::<Vec<_>>(), expected);
 }
 
-/// Scenario: the table of a recording, of a file that is not a recording, and of pid 0.
-/// Guarantee: the table states the bound or the reason, the facts that were not seen, and the refusals. Errors have
-/// exit code 1.
+/// Scenario: `gcwatch advise` reads a recording as a table, a file that is not a recording, and pid 0.
+/// Guarantee: the table contains the memory limit, the facts that were not seen, and the refusals; the other two calls
+/// exit with code 1, and the error for pid 0 names the pid.
 #[test]
 fn table_states_refusals() {
     let text = written(gcwatch(["advise", "--format", "table", &recording("net10-steady")]));

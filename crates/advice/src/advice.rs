@@ -1,7 +1,8 @@
-//! Advice: settings with their price, or the reason why there is none.
+//! Advice: settings with their price, or the reason for a refusal.
 //!
-//! Each kind yields one record per window, in this order of reasons: the window cannot carry a prediction, a fact of
-//! the process disqualifies the kind, the kind is switched off on this node, or the kind has no proof.
+//! Each kind yields one record per window. A refusal states the first reason that applies: the window is unsuitable for
+//! predictions, a fact of the process rules the kind out, the kind is switched off on this node, or the kind has no
+//! sufficient proof.
 
 mod collector;
 mod conserve;
@@ -19,12 +20,15 @@ use crate::proof::{HitRates, Kind, Proof, Verdict, not_admitted};
 use crate::setting::Setting;
 use crate::sizing::{Ends, Window, bytes};
 
-/// Stopped share below which a shorter one is not worth a change.
+/// Minimum stopped share for advice that reduces it. Below this share, the gain does not justify a change. Judgement,
+/// not measured.
 const MIN_STOPPED_SHARE: f64 = 0.01;
-/// Uncertainty of a predicted stopped share and of a median pause. The worst of six predictions was 48 % off.
+/// Uncertainty of a predicted stopped share and of a predicted median pause. Measured: the worst of six predictions of
+/// the stopped share was 48 % off.
 const SPREAD: f64 = 0.5;
 
-/// The four measures of an advice. Null if unknown.
+/// Measured values of a window: stopped share, median pause, memory and CPU, with the load at which they were measured.
+/// Null if unknown.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
 pub struct Measures {
     /// Share of the time during which the program is suspended.
@@ -35,20 +39,21 @@ pub struct Measures {
     pub memory: Option<f64>,
     /// CPU of the process, in cores.
     pub cpu: Option<f64>,
-    /// Allocated bytes per second: the load to which the measures belong.
+    /// Allocated bytes per second. This is the load at which the other values were measured.
     pub allocated_per_second: Option<f64>,
     /// Young collections per second.
     pub young_per_second: Option<f64>,
 }
 
-/// Expected ranges of the four measures. Null if the measure cannot be predicted, or if its present value is unknown.
+/// Expected ranges after the change. A range is null if the measure cannot be predicted. The ranges of memory and CPU
+/// are also null if the present value is unknown.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
 pub struct Expected {
     /// Share of the time during which the program is suspended.
     pub stopped_share: Option<Ends>,
     /// Median pause of all collections, in nanoseconds.
     pub median_pause_ns: Option<Ends>,
-    /// Memory, in bytes.
+    /// Resident memory, in bytes, or the committed memory of the heap if [`Measures::memory`] contains it.
     pub memory: Option<Ends>,
     /// Change of the memory, in bytes.
     pub memory_change: Option<Ends>,
@@ -58,32 +63,32 @@ pub struct Expected {
     pub young_per_second: Option<Ends>,
 }
 
-/// The fact that an advice or a refusal rests on.
+/// The fact behind advice or a refusal.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Because {
     /// The fact, as a sentence without a period.
     pub text: String,
-    /// Window of the fact, with counts.
+    /// Window in which the fact was observed, with counts.
     pub window: Window,
 }
 
-/// How to check an advice.
+/// Instructions for checking whether followed advice had the expected effect.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Check {
-    /// The check, as a sentence without a period.
+    /// Expected observation, as a sentence without a period.
     pub text: String,
     /// Duration of the check, in seconds.
     pub duration_s: u64,
-    /// Largest difference of the allocated bytes per second, as a share.
+    /// Maximum difference between the allocation rates before the change and during the check, as a share.
     pub load_tolerance: f64,
 }
 
-/// The subject of an advice.
+/// The process and runtimes that advice applies to.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct AppliesTo {
     /// Name of the process or service; null if unknown.
     pub process: Option<String>,
-    /// Pid; null if unknown.
+    /// Process ID; null if unknown.
     pub pid: Option<u64>,
     /// Configuration in the window.
     pub configuration: Configuration,
@@ -95,29 +100,31 @@ pub struct AppliesTo {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "kind", rename = "advice")]
 pub struct AdviceRecord {
-    /// Identity: the same facts have the same id.
+    /// Identifier: the first 16 hexadecimal digits of a SHA-256 that does not cover the time, so that the same facts
+    /// have the same id.
     pub id: String,
-    /// SHA-256 of the record without `hash` and `verdict`, so that a later change is visible.
+    /// SHA-256 of the record without `hash` and `verdict`. Any other change to the record makes the hash invalid.
     pub hash: String,
-    /// Time at which the record was made, RFC 3339.
+    /// Time at which the record was created, in the format of RFC 3339.
     pub made_at: String,
     /// Kind of advice.
     pub advice: Kind,
     /// The setting; null for a refusal.
     pub setting: Option<Setting>,
-    /// Process, configuration and runtimes.
+    /// Process, configuration and runtimes that the record applies to.
     pub applies_to: AppliesTo,
-    /// Measured values.
+    /// Measured values of the window.
     pub now: Measures,
     /// Expected ranges; null for a refusal.
     pub expected: Option<Expected>,
     /// The fact behind the advice or the refusal.
     pub because: Because,
-    /// How to check the advice; null for a refusal.
+    /// Instructions for checking the advice; null for a refusal.
     pub check: Option<Check>,
-    /// Whether the kind has no proof. Such a prediction is shown only on request, to record it blindly.
+    /// Whether the record is a prediction of a kind without sufficient proof; false for a refusal. Such a prediction is
+    /// shown only on request, so that it can be recorded before its trial.
     pub unproven: bool,
-    /// Outcome after a restart with the setting; null if there was none.
+    /// Outcome after a restart with the setting; null if no outcome has been determined.
     pub verdict: Option<Verdict>,
 }
 
@@ -127,18 +134,19 @@ impl AdviceRecord {
         self.setting.is_none()
     }
 
+    /// Returns the SHA-256 of the record without `hash` and `verdict`, as hexadecimal digits.
     fn digest(&self) -> String {
         let plain = Self {
             hash: String::new(),
             verdict: None,
             ..self.clone()
         };
-        // Serialization to memory fails only for maps with keys that are not text, which a record does not have.
+        // Serialization to memory fails only for maps whose keys are not text. A record has no maps.
         let text = serde_json::to_vec(&plain).unwrap_or_default();
         Sha256::digest(text).iter().map(|byte| format!("{byte:02x}")).collect()
     }
 
-    /// Sets the id and the hash.
+    /// Sets the id, which does not cover the time, and then the hash, which covers both.
     fn seal(&mut self) {
         let made_at = std::mem::take(&mut self.made_at);
         self.id = self.digest().chars().take(16).collect();
@@ -146,18 +154,19 @@ impl AdviceRecord {
         self.hash = self.digest();
     }
 
-    /// Returns whether the record is as it was made.
+    /// Returns whether `hash` matches the record, which means that only the verdict can have changed since the record
+    /// was created.
     pub fn is_unchanged(&self) -> bool {
         self.hash == self.digest()
     }
 }
 
-/// The input of all kinds.
+/// A process with its configuration and the facts of its window: the input of every kind.
 #[derive(Debug, Clone, Copy)]
 pub struct Subject<'a> {
-    /// Name of the process or service.
+    /// Name of the process or service; `None` if unknown.
     pub process: Option<&'a str>,
-    /// Pid.
+    /// Process ID; `None` if unknown.
     pub pid: Option<u64>,
     /// Configuration in the window.
     pub configuration: &'a Configuration,
@@ -165,20 +174,20 @@ pub struct Subject<'a> {
     pub observation: &'a Observation,
 }
 
-/// Rules for the output.
+/// Conditions under which predictions are shown.
 #[derive(Debug, Clone, Copy)]
 pub struct Terms<'a> {
-    /// Time of the records, RFC 3339.
+    /// Creation time of the records, in the format of RFC 3339.
     pub made_at: &'a str,
-    /// Proofs of kinds: [`crate::proof::ADMITTED`], except in tests.
+    /// Proofs that admit kinds: [`crate::proof::ADMITTED`], except in tests.
     pub proofs: &'a [Proof],
-    /// Verdicts so far.
+    /// Verdicts on earlier advice, which can switch a kind off.
     pub rates: &'a HitRates,
-    /// Whether predictions of kinds without proof are shown.
+    /// Whether predictions of kinds without sufficient proof are shown.
     pub unproven: bool,
 }
 
-/// A prediction of a kind.
+/// The prediction of one kind of advice.
 struct Prediction {
     setting: Setting,
     runtimes: &'static [u32],
@@ -187,7 +196,7 @@ struct Prediction {
     check: Check,
 }
 
-/// The result of a kind: a prediction, or the disqualifying fact as a sentence.
+/// The result of a kind: a prediction, or the fact that rules the kind out, as a sentence without a period.
 type Found = Result<Prediction, String>;
 
 impl Subject<'_> {
@@ -205,12 +214,12 @@ impl Subject<'_> {
         }
     }
 
-    /// Returns the number of CPUs, rounded up to whole ones.
+    /// Returns the number of CPUs, rounded up to an integer, or `None` if unknown.
     fn cpus(&self) -> Option<f64> {
         self.configuration.cpus.map(f64::ceil)
     }
 
-    /// Returns the stopped share, if it is large enough for a change.
+    /// Returns the stopped share if it is at least [`MIN_STOPPED_SHARE`], or the reason for a refusal.
     fn worthwhile_share(&self) -> Result<f64, String> {
         let share = self.observation.stopped_share();
         let share = share.ok_or_else(|| "the length of a suspension is unknown".to_owned())?;
@@ -224,7 +233,8 @@ impl Subject<'_> {
         Ok(share)
     }
 
-    /// Returns the free part of the heap limit; infinite without a limit.
+    /// Returns the bytes between the committed memory and the heap limit, or infinity if the heap has no limit. Returns
+    /// the reason for a refusal if one of the values is unknown.
     fn room(&self) -> Result<f64, String> {
         let configuration = self.configuration;
         match (configuration.heap_limit, self.observation.committed) {
@@ -237,7 +247,8 @@ impl Subject<'_> {
         }
     }
 
-    /// Returns ranges of the memory after a change by this range.
+    /// Returns the range of the memory after a change, and the range of the change itself. The first range is `None` if
+    /// the present memory is unknown.
     fn memory(&self, change: Range) -> (Option<Ends>, Option<Ends>) {
         let after = self
             .now()
@@ -247,8 +258,8 @@ impl Subject<'_> {
     }
 }
 
-/// Rounds a figure to six significant digits. JSON keeps such a number exactly, so that the hash of a stored record can
-/// be checked.
+/// Rounds a figure to six significant digits. JSON preserves such a number exactly, so that the hash of a stored record
+/// can be verified.
 fn rounded(value: f64) -> f64 {
     if value == 0.0 || !value.is_finite() {
         return value;
@@ -256,12 +267,12 @@ fn rounded(value: f64) -> f64 {
     format!("{value:.5e}").parse().unwrap_or(value)
 }
 
-/// Returns the ends of a range.
+/// Returns the ends of a range, rounded.
 fn ends(range: Range) -> Ends {
     [rounded(range.low), rounded(range.high)]
 }
 
-/// Returns the check of a setting that changes collections.
+/// Creates a check that lasts 60 s at the same load, within 5 %.
 fn check(text: String) -> Check {
     Check {
         text,
@@ -270,8 +281,8 @@ fn check(text: String) -> Check {
     }
 }
 
-/// Makes one record per kind: advice first, by the middle of the expected stopped share and then of the median pause;
-/// then refusals.
+/// Returns one record per kind. Advice precedes refusals. Advice is sorted by the middle of the expected stopped share,
+/// then by the middle of the expected median pause, both ascending.
 pub fn advise(subject: &Subject<'_>, terms: &Terms<'_>) -> Vec<AdviceRecord> {
     let mut records: Vec<AdviceRecord> = Kind::ALL.iter().map(|kind| record(*kind, subject, terms)).collect();
     let middle = |range: Option<Ends>| range.map_or(f64::INFINITY, |[low, high]| f64::midpoint(low, high));
@@ -289,6 +300,7 @@ pub fn advise(subject: &Subject<'_>, terms: &Terms<'_>) -> Vec<AdviceRecord> {
     records
 }
 
+/// Returns the sealed record of one kind.
 fn record(kind: Kind, subject: &Subject<'_>, terms: &Terms<'_>) -> AdviceRecord {
     let found = match subject.observation.disqualified() {
         Some(reason) => Err(reason),
@@ -346,7 +358,7 @@ fn record(kind: Kind, subject: &Subject<'_>, terms: &Terms<'_>) -> AdviceRecord 
     record
 }
 
-/// Returns whole mebibytes for texts.
+/// Converts bytes to mebibytes for texts, rounded down.
 fn mebibytes(value: f64) -> u64 {
     bytes(value) >> 20
 }

@@ -1,12 +1,12 @@
-//! The comparison of two configurations of a service.
+//! Comparison of two configurations of a service.
 //!
-//! Five measures decide: stopped share, median pause, bytes allocated per request, live size after a full collection,
-//! and full collections per minute. A measure is better or worse if its difference exceeds a margin with a joint
-//! certainty of 95 % for all five measures. A difference below the margin does not matter, even if it is certain.
+//! Five measures have verdicts: stopped share, median pause, bytes allocated per request, live size after full
+//! collections, and full collections per minute. A measure is better or worse if its difference exceeds a margin. The
+//! joint certainty of all five verdicts is 95 %. A difference within the margin does not matter, even if it is certain.
 //!
-//! If the load of the two sides differs by more than [`MAX_LOAD_DIFFERENCE`], measures that grow with the load are
-//! divided by the requests, or by the allocated gigabytes if requests are unknown. Below that, the difference of the
-//! load is added to their margin.
+//! The stopped share and the full collections grow with the load. If the loads of the two sides differ by more than
+//! [`MAX_LOAD_DIFFERENCE`], both measures are divided by the number of requests, or by the allocated gigabytes if
+//! requests are unknown. A smaller difference of the load increases the margin of both measures instead.
 
 use base::words;
 use serde::{Deserialize, Serialize};
@@ -15,21 +15,22 @@ use crate::configuration::{Configuration, Difference};
 use crate::profile::{Minute, Profile};
 use crate::statistics::{Compared, compare, holm};
 
-/// Minutes of a block.
+/// Number of consecutive minutes in a block.
 pub const BLOCK_MINUTES: usize = 5;
-/// Minimum number of blocks per side.
+/// Minimum number of blocks per side for a verdict.
 pub const MIN_BLOCKS: usize = 5;
-/// Maximum number of blocks per side that are compared: the last ones before the change, the first ones after it.
+/// Maximum number of compared blocks per side: the last blocks before the change, and the first blocks after the
+/// change.
 pub const MAX_BLOCKS: usize = 72;
-/// Minimum number of collections per side.
+/// Minimum number of collections per side for a verdict.
 pub const MIN_COLLECTIONS: u64 = 50;
-/// Difference of the loads above which measures are normalized.
+/// Relative difference between the loads above which measures are normalized.
 pub const MAX_LOAD_DIFFERENCE: f64 = 0.2;
 
 const GIGABYTE: f64 = 1e9;
 
 words! {
-    /// A measure of a change.
+    /// A measure that is compared before and after a change.
     pub enum Measure {
         /// Share of the time during which the program was suspended.
         StoppedShare = "stopped_share",
@@ -37,7 +38,7 @@ words! {
         MedianPause = "median_pause",
         /// Allocated bytes per request, or per second if requests are unknown.
         Allocated = "allocated",
-        /// Live bytes of old objects after full collections.
+        /// Live bytes of old and large objects after full collections.
         Live = "live",
         /// Full collections per minute.
         FullCollections = "full_collections",
@@ -57,7 +58,7 @@ words! {
         Resident = "resident",
         /// Maximum memory of the container.
         ContainerPeak = "container_peak",
-        /// CPU of the process, in cores.
+        /// Average CPU of the process, in cores.
         Cpu = "cpu",
         /// Requests per second.
         Requests = "requests",
@@ -81,16 +82,16 @@ words! {
 words! {
     /// The divisor of a measure.
     pub enum Normalization {
-        /// The measure as it is.
+        /// The value is not divided.
         None = "none",
-        /// Divided by the number of requests.
+        /// The value is divided by the number of requests.
         PerRequest = "per_request",
-        /// Divided by the allocated gigabytes.
+        /// The value is divided by the allocated gigabytes.
         PerAllocatedGigabyte = "per_allocated_gigabyte",
     }
 }
 
-/// The measures that decide, in the order of the record.
+/// The measures with a verdict, in the order of the record.
 pub const DECIDING: [Measure; 5] = [
     Measure::StoppedShare,
     Measure::MedianPause,
@@ -99,19 +100,19 @@ pub const DECIDING: [Measure; 5] = [
     Measure::FullCollections,
 ];
 
-/// The figures of a side of a change.
+/// Amount of data and load of one side of a change.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Side {
-    /// Minutes that were compared.
+    /// Number of compared minutes.
     pub minutes: u64,
-    /// Blocks that were compared.
+    /// Number of compared blocks.
     pub blocks: u64,
-    /// Collections in these blocks.
+    /// Number of collections in the compared blocks.
     pub collections: u64,
-    /// Minutes that were left out as warm-up.
+    /// Number of minutes left out as warm-up.
     pub warm_up_minutes: u64,
-    /// Minutes that were left out because events were lost, or because they were not observed to their end.
+    /// Number of minutes left out because events were lost, or because too little of the minute was observed.
     pub damaged_minutes: u64,
     /// Requests per second; null if unknown.
     pub requests_per_second: Option<f64>,
@@ -119,28 +120,29 @@ pub struct Side {
     pub allocated_per_second: Option<f64>,
 }
 
-/// The comparison of a measure.
+/// The comparison of one measure.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct MeasureRecord {
-    /// Name of the measure.
+    /// The measure.
     pub measure: Measure,
     /// Unit of the values.
     pub unit: String,
-    /// Mean before the change; null if unknown.
+    /// Mean of the blocks before the change; null if unknown.
     pub before: Option<f64>,
-    /// Mean after the change; null if unknown.
+    /// Mean of the blocks after the change; null if unknown.
     pub after: Option<f64>,
-    /// Lower end of the difference, at 95 %; null if unknown.
+    /// Lower end of the 95 % confidence interval of the difference; null if unknown.
     pub low: Option<f64>,
-    /// Upper end of the difference, at 95 %; null if unknown.
+    /// Upper end of the 95 % confidence interval of the difference; null if unknown.
     pub high: Option<f64>,
-    /// Largest difference that does not matter, in the unit; null if unknown.
+    /// Largest difference that does not matter, in the unit of the values; null if unknown or if the measure has no
+    /// verdict.
     pub margin: Option<f64>,
     /// Divisor of the values.
     pub normalization: Normalization,
-    /// Verdict; null if the measure does not decide.
+    /// Verdict; null if the measure is not one of [`DECIDING`].
     pub verdict: Option<Outcome>,
-    /// Reason for the verdict `unknown`; otherwise null.
+    /// Reason for the verdict `unknown`, or why a measure without a verdict could not be compared; otherwise null.
     pub reason: Option<String>,
 }
 
@@ -150,7 +152,7 @@ pub struct MeasureRecord {
 pub struct ChangeRecord {
     /// Name of the service.
     pub service: String,
-    /// First minute after the change.
+    /// First minute of the profile after the change; null if the profile is empty.
     pub at: Option<u64>,
     /// Configuration before the change.
     pub before: Configuration,
@@ -162,24 +164,24 @@ pub struct ChangeRecord {
     pub before_side: Side,
     /// Figures after the change.
     pub after_side: Side,
-    /// Minutes of observation until a verdict is possible; null if it is possible now, or if the side before the
-    /// change ended too early.
+    /// Minutes of observation until the side after the change has enough blocks for a verdict. Null if the side has
+    /// enough blocks, or if the side before the change lacks blocks, so that waiting does not help.
     pub minutes_left: Option<u64>,
-    /// Measures; the first five decide.
+    /// Comparisons of all measures, starting with the five that have a verdict.
     pub measures: Vec<MeasureRecord>,
 }
 
 impl ChangeRecord {
-    /// Returns a measure.
+    /// Returns the comparison of a measure, or `None` if the record lacks the measure.
     pub fn measure(&self, measure: Measure) -> Option<&MeasureRecord> {
         self.measures.iter().find(|record| record.measure == measure)
     }
 }
 
-/// Sums over the minutes of a block.
+/// The minutes of a block.
 type Block<'p> = Vec<&'p Minute>;
 
-/// Returns the sum of a figure over a block, or `None` if a minute lacks it.
+/// Returns the sum of a figure over a block, or `None` if the figure is unknown for a minute.
 fn sum(block: &[&Minute], figure: impl Fn(&Minute) -> Option<u64>) -> Option<f64> {
     block
         .iter()
@@ -187,7 +189,7 @@ fn sum(block: &[&Minute], figure: impl Fn(&Minute) -> Option<u64>) -> Option<f64
         .sum()
 }
 
-/// Returns the mean of a figure over the minutes of a block that have it, or `None` if no minute has it.
+/// Returns the mean of a figure over the minutes of a block for which the figure is known, or `None` if there are none.
 fn mean(block: &[&Minute], figure: impl Fn(&Minute) -> Option<u64>) -> Option<f64> {
     let known: Vec<f64> = block
         .iter()
@@ -197,11 +199,12 @@ fn mean(block: &[&Minute], figure: impl Fn(&Minute) -> Option<u64>) -> Option<f6
     (!known.is_empty()).then(|| known.iter().sum::<f64>() / known.len() as f64)
 }
 
+/// Returns the observed time of a block, in seconds.
 fn seconds(block: &[&Minute]) -> f64 {
     block.iter().map(|minute| minute.observed_ns as f64 / 1e9).sum()
 }
 
-/// Divides the usable minutes of a profile into blocks of consecutive minutes.
+/// Divides the usable minutes of a profile into complete blocks of consecutive minutes.
 fn blocks(profile: &Profile) -> Vec<Block<'_>> {
     let (mut blocks, mut open): (Vec<Block<'_>>, Block<'_>) = (Vec::new(), Vec::new());
     for minute in profile.minutes() {
@@ -219,7 +222,7 @@ fn blocks(profile: &Profile) -> Vec<Block<'_>> {
     blocks
 }
 
-/// The blocks of a side with their load.
+/// The compared blocks of one side.
 struct Compiled<'p> {
     blocks: Vec<Block<'p>>,
     side: Side,
@@ -253,16 +256,18 @@ impl<'p> Compiled<'p> {
     }
 }
 
-/// The load of both sides.
+/// The difference between the loads of the two sides, and its consequences for the comparison.
 #[derive(Debug, Clone, Copy, PartialEq)]
 struct Load {
-    /// Relative difference; `None` if the load of a side is unknown.
+    /// Relative difference by requests, or by allocated bytes if requests are unknown; `None` if the load of a side is
+    /// unknown.
     difference: Option<f64>,
     normalization: Normalization,
     has_requests: bool,
 }
 
 impl Load {
+    /// Compares the loads of two sides.
     fn of(before: &Side, after: &Side) -> Self {
         let difference = |before: Option<f64>, after: Option<f64>| {
             let (before, after) = before.zip(after)?;
@@ -285,7 +290,7 @@ impl Load {
         }
     }
 
-    /// Returns the divisor of a block; `None` if it is unknown or 0.
+    /// Returns the divisor of the values of a block, or `None` if the divisor is unknown or 0.
     fn divisor(self, normalization: Normalization, block: &[&Minute]) -> Option<f64> {
         let divisor = match normalization {
             Normalization::None => Some(1.0),
@@ -295,7 +300,7 @@ impl Load {
         divisor.filter(|divisor| *divisor > 0.0)
     }
 
-    /// Returns the divisor of a measure.
+    /// Returns the normalization of a measure.
     fn normalization_of(self, measure: Measure) -> Normalization {
         match measure {
             Measure::Allocated if self.has_requests => Normalization::PerRequest,
@@ -305,7 +310,7 @@ impl Load {
     }
 }
 
-/// Returns the value of a measure in a block.
+/// Returns the value of a measure in a block, or `None` if the value or its divisor is unknown.
 fn value(measure: Measure, load: Load, block: &[&Minute]) -> Option<f64> {
     let time = seconds(block);
     let normalization = load.normalization_of(measure);
@@ -377,8 +382,8 @@ fn unit(measure: Measure, normalization: Normalization) -> &'static str {
     }
 }
 
-/// The largest difference of a measure that does not matter: a share of its value, but at least a fixed amount, which
-/// applies if the measure is not normalized.
+/// Returns the largest difference of a measure that does not matter: a share of its value, and a fixed minimum. The
+/// minimum applies only to a measure that is not normalized. The values are judgement, not measured.
 fn margin_of(measure: Measure) -> (f64, f64) {
     match measure {
         Measure::StoppedShare => (0.1, 0.001),
@@ -390,7 +395,7 @@ fn margin_of(measure: Measure) -> (f64, f64) {
     }
 }
 
-/// Returns the margin of a measure, by the mean of its values before the change.
+/// Returns the margin of a measure, given the mean of its values before the change.
 fn margin(measure: Measure, load: Load, before: f64) -> f64 {
     let (share, fixed) = margin_of(measure);
     let normalization = load.normalization_of(measure);
@@ -407,7 +412,8 @@ fn margin(measure: Measure, load: Load, before: f64) -> f64 {
     (before.abs() * (share + by_load)).max(fixed)
 }
 
-/// Returns the smallest standard error that the figures allow. Counts have the error of a count.
+/// Returns the smallest standard error that the precision of the values allows. The error of full collections is at
+/// least the error of a count.
 fn resolution(measure: Measure, values: &[f64], blocks: &[Block<'_>]) -> f64 {
     let mean = values.iter().sum::<f64>() / values.len().max(1) as f64;
     let relative = mean.abs() * 0.002;
@@ -425,19 +431,21 @@ fn resolution(measure: Measure, values: &[f64], blocks: &[Block<'_>]) -> f64 {
     }
 }
 
-/// FNV-1a with 64 bits: the seed of the bootstrap follows from the record.
+/// Returns the seed of the bootstrap: the 64-bit FNV-1a hash of a text.
 fn seed(text: &str) -> u64 {
     text.bytes().fold(0xcbf2_9ce4_8422_2325, |hash, byte| {
         (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)
     })
 }
 
-/// A measure that was compared, before the correction for several tests.
+/// The comparison of a measure before the correction for multiple tests. `compared` is `None` if the measure could not
+/// be compared.
 struct Tested {
     record: MeasureRecord,
     compared: Option<Compared>,
 }
 
+/// Compares one measure without a verdict.
 fn test(measure: Measure, load: Load, (before, after): (&Compiled<'_>, &Compiled<'_>), seed: u64) -> Tested {
     let normalization = load.normalization_of(measure);
     let values = |side: &Compiled<'_>| -> Vec<f64> {
@@ -489,7 +497,8 @@ fn test(measure: Measure, load: Load, (before, after): (&Compiled<'_>, &Compiled
     tested
 }
 
-/// Returns the reason why no measure has a verdict, and the minutes until there is one.
+/// Returns the reason why no measure can have a verdict, or `None` if verdicts are possible. Also returns the minutes
+/// until the side after the change has enough blocks, if waiting helps.
 fn too_early(before: &Side, after: &Side) -> Option<(String, Option<u64>)> {
     let missing = |side: &Side| (MIN_BLOCKS as u64).saturating_sub(side.blocks) * BLOCK_MINUTES as u64;
     let (early, late) = (missing(before), missing(after));
@@ -519,7 +528,7 @@ fn too_early(before: &Side, after: &Side) -> Option<(String, Option<u64>)> {
     None
 }
 
-/// Compares two profiles of a service: `before` and `after` a change of its configuration.
+/// Compares two profiles of a service, from before and after a change of its configuration.
 pub fn compare_profiles(before: &Profile, after: &Profile) -> ChangeRecord {
     let (one, other) = (Compiled::new(before, true), Compiled::new(after, false));
     let load = Load::of(&one.side, &other.side);
@@ -571,7 +580,7 @@ pub fn compare_profiles(before: &Profile, after: &Profile) -> ChangeRecord {
     }
 }
 
-/// Returns why the load makes a verdict impossible.
+/// Returns the reason why the load makes a verdict on a measure impossible, or `None` if a verdict is possible.
 fn unusable_load(tested: &Tested, load: Load, significant: bool) -> Option<String> {
     match tested.record.measure {
         Measure::StoppedShare | Measure::FullCollections if load.difference.is_none() => {

@@ -1,16 +1,16 @@
-//! The configuration of a service: everything that is fixed from the start of a process to its end and that can change
-//! its garbage collections.
+//! The configuration of a service: all settings that stay the same while a process runs and that can affect its garbage
+//! collections.
 
 use serde::{Deserialize, Serialize};
 
-/// Share of a container's memory limit that .NET takes as the limit of the heap if none is configured.
+/// Share of the memory limit of a container that .NET uses as the heap limit if no heap limit is configured.
 pub const DEFAULT_HEAP_SHARE: f64 = 0.75;
 
-/// A configuration. A value is `None` if it is unknown, or if it is not configured.
+/// The settings and limits of a process. A value is `None` if it is unknown or not configured.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Configuration {
-    /// Image or version of the program.
+    /// Image or version of the program, for example `shop:1`.
     pub version: Option<String>,
     /// Version of the runtime, for example `10.0.14`.
     pub runtime: Option<String>,
@@ -50,7 +50,7 @@ pub struct Difference {
 }
 
 impl Configuration {
-    /// Returns the major version of the runtime.
+    /// Returns the major version of the runtime, or `None` if unknown.
     pub fn major(&self) -> Option<u32> {
         self.runtime.as_deref()?.split('.').next()?.parse().ok()
     }
@@ -81,8 +81,8 @@ impl Configuration {
         ]
     }
 
-    /// Returns the settings that differ. A setting with an unknown value on one side is not a difference, unless the
-    /// setting is unset by default.
+    /// Returns the settings that differ between this configuration and a later one. If a value is `None` on one side,
+    /// the setting counts as different only if it is unset by default.
     pub fn differences(&self, after: &Self) -> Vec<Difference> {
         const UNSET_BY_DEFAULT: [&str; 5] = [
             "gen0_size",
@@ -134,8 +134,8 @@ mod tests {
         assert_eq!(before.major(), Some(10));
     }
 
-    /// Scenario: the number of heaps changes under DATAS, and without it.
-    /// Guarantee: only a fixed number of heaps is part of the configuration.
+    /// Scenario: the number of heaps changes with DATAS and without DATAS.
+    /// Guarantee: the change is a difference only without DATAS.
     #[test]
     fn adaptive_heap_count_is_not_a_difference() {
         let with = |heaps, adaptive| Configuration {

@@ -1,7 +1,8 @@
 //! Predictions from the facts of a window.
 //!
-//! The figures were measured on real runtimes (.NET 8 and 10, two cores; docs/advice.md). Sizes are in bytes, times in
-//! nanoseconds, rates per second.
+//! Most constants were measured on real runtimes (.NET 8 and 10, two cores). docs/advice.md lists each constant as
+//! measured or as judgement. Sizes are in bytes, times in nanoseconds, and rates per second, unless a name states
+//! another unit.
 
 use clr_gc::gc::Asker;
 
@@ -25,12 +26,12 @@ impl Range {
         }
     }
 
-    /// Creates a range around a value.
+    /// Creates the range from `value * (1 - share)` to `value * (1 + share)`.
     pub fn around(value: f64, share: f64) -> Self {
         Self::new(value * (1.0 - share), value * (1.0 + share))
     }
 
-    /// Returns both ends after a function.
+    /// Returns the range whose ends are the results of a function for both ends.
     #[must_use]
     pub fn map(self, function: impl Fn(f64) -> f64) -> Self {
         Self::new(function(self.low), function(self.high))
@@ -42,37 +43,39 @@ impl Range {
     }
 }
 
-/// Fixed part of a pause, as a share.
+/// Part of a pause that does not depend on survivors, as a share of the pause without the walk. Judgement: a regression
+/// over the narrow range of survivors in one window is misleading.
 const FIXED_SHARE: f64 = 0.15;
 /// Maximum cost of survivors, in nanoseconds per byte. Measured: 0.5 to 1.2.
 const MAX_SURVIVOR_COST: f64 = 1.2;
-/// Maximum budget of generation 1 on workstation GC.
+/// Maximum budget of generation 1 on workstation GC, in bytes. Measured.
 const MAX_GEN1_BUDGET: f64 = 6e6;
-/// Survivors above which the plan phase walks dead objects, if the window does not show it. Measured: 1.7 to 3.3 MB.
+/// Survivors above which the plan phase walks dead objects, unless walks in the window show a lower threshold.
+/// Measured: 1.7 to 3.3 MB.
 pub const WALK_THRESHOLD: f64 = 1.7e6;
 
-/// Bytes that survive of the last bytes that were allocated, as a function of their number.
+/// Survivors among the last allocated bytes, as a function of the number of these bytes.
 ///
-/// Two points are measured: the survivors of one budget, at collections of generation 0, and the survivors of several
-/// budgets, at collections of generation 1. The curve between them is `limit * (1 - exp(-x / scale))`.
+/// The function passes through two measured points: the survivors of one budget, at collections of generation 0, and
+/// the survivors of several budgets, at collections of generation 1. Its form is `limit * (1 - exp(-x / scale))`.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Survivors {
-    /// Budget and survivors of generation 0.
+    /// Budget of generation 0, and survivors of collections of generation 0.
     first: (f64, f64),
-    /// Allocated bytes and survivors of generation 1.
+    /// Bytes allocated between two collections of generation 1, and survivors of these collections.
     second: (f64, f64),
     scale: f64,
 }
 
 impl Survivors {
-    /// Creates the curve through two points; the second one is at least twice as far. Returns `None` if no such curve
-    /// exists.
+    /// Creates the curve through two points of allocated bytes and survivors. Returns `None` if the first point has no
+    /// allocated bytes, if the second point has fewer than twice as many, or if survivors are negative or not finite.
     pub fn new(first: (f64, f64), second: (f64, f64)) -> Option<Self> {
         let is_positive = first.0 > 0.0 && first.1 >= 0.0 && second.0 >= first.0 * 2.0 && second.1 >= 0.0;
         if !is_positive || ![first.1, second.1].iter().all(|bytes| bytes.is_finite()) {
             return None;
         }
-        // Survivors do not decrease with the allocated bytes. The measurement of fewer is noise.
+        // Survivors cannot decrease if more bytes are allocated. A lower measured value at the second point is noise.
         let second = (second.0, second.1.max(first.1));
         let ratio = second.1 / first.1.max(1.0);
         // The ratio falls from the ratio of the distances (a straight line) to 1 as the scale falls.
@@ -93,8 +96,8 @@ impl Survivors {
         })
     }
 
-    /// Returns the survivors of the last `bytes` allocated, as a range. The range is one value up to the second point.
-    /// Beyond it, the range extends from the curve to a straight line.
+    /// Returns the survivors among the last `bytes` allocated bytes. Up to the second point, the range is a single
+    /// value. Beyond the second point, the range extends from the curve to the straight line through both points.
     pub fn of(&self, bytes: f64) -> Range {
         let bytes = bytes.max(0.0);
         let at_first = -(-self.first.0 / self.scale).exp_m1();
@@ -107,46 +110,47 @@ impl Survivors {
     }
 }
 
-/// The young collections of a window as a model.
+/// A model of the young collections of a window.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct YoungModel {
-    /// Allocated bytes of generation 0 per second.
+    /// Bytes allocated in generation 0 per second.
     pub allocation: f64,
-    /// Budget of generation 0.
+    /// Budget of generation 0, in bytes.
     pub budget: f64,
     /// Collections of generation 0 per collection of generation 1.
     pub per_gen1: f64,
-    /// Survivors.
+    /// Survivors as a function of the allocated bytes.
     pub survivors: Survivors,
-    /// Fixed part of a pause.
+    /// Part of a pause that does not depend on survivors, in nanoseconds.
     pub fixed: f64,
-    /// Cost of survivors, per byte.
+    /// Cost of survivors, in nanoseconds per byte.
     pub cost: f64,
-    /// Cost of the walk, per byte of generations 0 and 1.
+    /// Cost of the walk, in nanoseconds per byte of generations 0 and 1 before the collection.
     pub walk: f64,
-    /// Share of young collections that walked.
+    /// Share of young collections that walked dead objects.
     pub walked: f64,
-    /// Survivors above which a collection walks.
+    /// Survivors above which a collection walks dead objects, in bytes.
     pub threshold: f64,
     /// Share of the time during which young collections suspended the program.
     pub share: f64,
 }
 
-/// The figures of young collections after a change.
+/// Predicted figures of young collections after a change.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct YoungPrediction {
     /// Young collections per second.
     pub rate: f64,
-    /// Share of the time during which they suspend the program.
+    /// Share of the time during which young collections suspend the program.
     pub share: f64,
-    /// Median pause.
+    /// Median pause, in nanoseconds.
     pub pause: f64,
-    /// Largest expected survivors, generation 1 included.
+    /// Largest expected survivors of a collection, including generation 1, in bytes.
     pub survivors: f64,
 }
 
 impl YoungModel {
-    /// Creates the model of a window. Returns `None` if a part is unknown.
+    /// Creates the model of a window. Returns `None` if the window has no collection of generation 0 or none of
+    /// generation 1, or if the budget, the survivors, a pause, or the time of every plan phase is unknown.
     pub fn of(observation: &Observation) -> Option<Self> {
         let seconds = observation.seconds();
         let young = &observation.young;
@@ -205,6 +209,7 @@ impl YoungModel {
         })
     }
 
+    /// Returns the pause of a collection with these survivors, which found `before` bytes in generations 0 and 1.
     fn pause(&self, survivors: f64, before: f64, walks: bool) -> f64 {
         self.fixed + self.cost * survivors + if walks { self.walk * before } else { 0.0 }
     }
@@ -228,18 +233,22 @@ impl YoungModel {
         }
     }
 
-    /// Predicts young collections of server GC without an adapting number of heaps: the bytes per collection, and the
-    /// figures at both ends of these bytes.
+    /// Predicts young collections of server GC with a fixed number of heaps. Returns the range of the bytes that are
+    /// allocated between two collections. Also returns the best case, at the upper end of this range, and the worst
+    /// case, at the lower end.
+    ///
+    /// The factors and limits of the budget are measured. The share of a pause that each case assumes (0.7 and 1.5) and
+    /// the five collections of generation 0 per collection of generation 1 are judgement.
     pub fn with_server(&self, heaps: f64, is_concurrent: bool) -> (Range, [YoungPrediction; 2]) {
         let (factor, most) = if is_concurrent { (40.0, 200e6) } else { (20.0, 128e6) };
         let mut per_heap: f64 = 16e6;
-        // The budget follows the survivors, which follow the budget.
+        // The budget depends on the survivors, and the survivors depend on the budget, so the value is iterated.
         for _ in 0..20 {
             let survivors = self.survivors.of(per_heap * heaps).high / heaps;
             per_heap = (factor * survivors).clamp(16e6, most);
         }
         let all = per_heap * heaps;
-        // With several heaps, the first heap that is full triggers the collection.
+        // With several heaps, the first full heap triggers the collection, so that other heaps can be almost empty.
         let total = Range::new(if heaps > 1.0 { all / 2.0 } else { all }, all);
         let predict = |bytes: f64, parallel: f64, spread: f64| {
             let rate = self.allocation / bytes;
@@ -258,23 +267,26 @@ impl YoungModel {
     }
 }
 
-/// Factors of the measured rate of full collections to the predicted rate, in containers: 1.0 to 2.2 in seven cells.
+/// Ratio of the rate of full collections to the bytes promoted per second divided by the headroom. Measured in
+/// containers: 1.0 to 2.2 in six cells, and 0.9 in a seventh.
 const FULL_RATE: Range = Range { low: 1.0, high: 2.2 };
-/// The geometric middle of [`FULL_RATE`].
+/// Geometric mean of the ends of [`FULL_RATE`], rounded.
 const FULL_RATE_MIDDLE: f64 = 1.5;
-/// Minimum headroom, as a share of the heap limit. A smaller positive headroom was no proof of life.
+/// Minimum headroom, as a share of the heap limit. Judgement: with a smaller positive headroom, two measured services
+/// ran, and one ended.
 pub const MIN_HEADROOM: f64 = 0.1;
-/// Duration of a blocking full collection, as factors of the duration of a background collection.
+/// Ratio of the duration of a blocking full collection to the duration of a background collection. Measured.
 const BLOCKING_OF_BACKGROUND: Range = Range { low: 1.1, high: 1.9 };
-/// Duration of a blocking full collection per live byte.
+/// Duration of a blocking full collection, in nanoseconds per live byte. Measured: 0.4 to 0.5 for background
+/// collections, and 0.65 to 1.0 for compacting ones.
 const BLOCKING_PER_BYTE: Range = Range { low: 0.4, high: 1.0 };
-/// Uncertainty of the duration of a blocking full collection that was observed.
+/// Uncertainty of the observed duration of blocking full collections, as a share. Judgement, not measured.
 const BLOCKING_SPREAD: f64 = 0.25;
 
-/// The need of memory of a window.
+/// A model of the memory that a process needs, from the facts of a window.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct MemoryModel {
-    /// Largest live size after a full collection.
+    /// Largest live size after a full collection, in bytes.
     pub live: f64,
     /// Bytes per second that survive generation 1.
     pub promotion: f64,
@@ -284,35 +296,39 @@ pub struct MemoryModel {
     pub young: f64,
     /// Bytes in generations 0 and 1 before young collections, 95th percentile.
     pub young_high: f64,
-    /// Duration of a blocking full collection.
+    /// Duration of a blocking full collection, in nanoseconds.
     pub full_ns: Range,
-    /// Whether that duration was observed.
+    /// Whether the duration comes from blocking full collections in the window.
     pub full_is_observed: bool,
-    /// Share of the time during which the program was suspended, without full collections because memory was short.
+    /// Share of the time during which the program was suspended, without full collections that ran because memory was
+    /// short.
     pub share: f64,
-    /// Full collections per minute in the window, without those because memory was short: any limit has them.
+    /// Full collections per minute in the window, without those that ran because memory was short. These collections
+    /// run at any limit.
     pub full_per_minute: f64,
 }
 
-/// A point of the price curve.
+/// Predicted effects of a heap limit: a point of the price curve.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Price {
-    /// Heap limit minus live size and young generations; negative if they do not fit.
+    /// Heap limit minus live size and young generations, in bytes; negative if these do not fit into the limit.
     pub headroom: f64,
-    /// Full collections per minute: range and middle; `None` without headroom.
+    /// Range and middle of the full collections per minute; `None` without headroom.
     pub full_per_minute: Option<(Range, f64)>,
     /// Share of the time during which the program is suspended; `None` without headroom.
     pub stopped_share: Option<Range>,
-    /// Increase of the stopped share for the next MiB less, by the middle of the ranges; `None` without headroom.
+    /// Increase of the stopped share if the heap limit is lowered by another MiB, computed from the middles of the
+    /// ranges; `None` without headroom.
     pub per_mebibyte: Option<f64>,
 }
 
 impl MemoryModel {
-    /// Creates the model of a window. Returns the missing fact if a part is unknown.
+    /// Creates the model of a window.
     ///
     /// # Errors
     ///
-    /// Returns a sentence if the window lacks a fact.
+    /// Returns the missing fact as a sentence without a period if the window has no full collection with known sizes,
+    /// no young collection, no collection of generation 1, or a suspension of unknown length.
     pub fn of(observation: &Observation) -> Result<Self, String> {
         let missing = |what: &str| format!("the window has no {what}");
         let live = observation.live().fold(None, |most: Option<f64>, live| {
@@ -327,7 +343,8 @@ impl MemoryModel {
         let share = observation
             .stopped_share()
             .ok_or_else(|| "the length of a suspension is unknown".to_owned())?;
-        // A higher limit has no collections that the present limit forces, and a lower one has those of the price.
+        // Collections that the present limit forces are left out: a higher limit does not cause them, and the price of
+        // a lower limit adds its own.
         let forced = observation.full.iter().filter(|full| full.asker == Asker::Limit);
         let forced_ns: f64 = forced.clone().filter_map(|full| full.pause_ns).sum();
         let unforced = observation.full.len() - forced.count();
@@ -353,13 +370,13 @@ impl MemoryModel {
         })
     }
 
-    /// Returns the smallest heap limit that leaves the minimum headroom beyond the largest live size and the young
-    /// generations.
+    /// Returns the smallest heap limit that leaves the minimum headroom in addition to the largest live size and the
+    /// young generations, in bytes.
     pub fn needed(&self) -> f64 {
         ((self.live + self.young_high) / (1.0 - MIN_HEADROOM)).ceil()
     }
 
-    /// Returns the price of a heap limit.
+    /// Returns the predicted effects of a heap limit, in bytes.
     pub fn price(&self, heap_limit: f64) -> Price {
         let headroom = heap_limit - self.live - self.young;
         if headroom <= 0.0 {
@@ -375,7 +392,8 @@ impl MemoryModel {
         let high = rate(self.promotion + self.large, FULL_RATE.high);
         let middle = rate(self.promotion, FULL_RATE_MIDDLE).clamp(low, high);
         let share = |rate: f64, ns: f64| {
-            // Full collections of the window are priced as they were. Only further ones cost a blocking pause.
+            // The measured share already contains the full collections of the window. Only additional collections cost
+            // a blocking pause.
             let more = (rate - self.full_per_minute).max(0.0);
             (self.share + more / 60.0 * ns / 1e9).min(1.0)
         };
@@ -397,9 +415,10 @@ mod tests {
     use proptest::prelude::*;
 
     proptest! {
-        /// Scenario: any two points of survivors, and any number of allocated bytes.
-        /// Guarantee: the curve passes through both points if it can; survivors never decrease, and the range beyond
-        /// the second point contains its lower end.
+        /// Scenario: a curve is created through any two points whose survivors grow at most in proportion to the
+        /// allocated bytes, and is evaluated at any number of bytes.
+        /// Guarantee: the curve passes through the first point, and within 3 % of the second; both ends of the range
+        /// grow with the bytes, and the ends are ordered.
         #[test]
         fn survivors_pass_through_both_points(
             budget in 1e6..1e9_f64,
@@ -411,16 +430,16 @@ mod tests {
             let second = (budget * factor, survived * (1.0 + growth * (factor - 1.0)));
             let curve = Survivors::new((budget, survived), second).unwrap();
             prop_assert!((curve.of(budget).low / survived - 1.0).abs() < 1e-6);
-            // A straight line is the limit of the curve.
+            // The curve approaches a straight line, but cannot become one.
             prop_assert!((curve.of(second.0).low / second.1 - 1.0).abs() < 0.03);
             let x = budget * factor * at;
             let (one, more) = (curve.of(x), curve.of(x * 1.1 + 1.0));
             prop_assert!(one.low <= one.high && one.low <= more.low * 1.000_001 && one.high <= more.high * 1.05);
         }
 
-        /// Scenario: the price curve of any model at two limits.
-        /// Guarantee: a smaller limit never costs less; without headroom there is no price; the range contains the
-        /// middle.
+        /// Scenario: any model predicts the effects of two limits, and of the needed limit.
+        /// Guarantee: the smaller limit never has a lower stopped share, which is between the present share and 1; only
+        /// limits with headroom have a price; the range of the rate contains its middle; the needed limit has headroom.
         #[test]
         fn smaller_limit_never_costs_less(
             live in 1e6..2e9_f64,
@@ -452,8 +471,10 @@ mod tests {
         }
     }
 
-    /// Scenario: no second point, a point without survivors, and a second point below the first.
-    /// Guarantee: without two usable points there is no curve; noise does not make survivors decrease.
+    /// Scenario: a point has no allocated bytes, is too close to the other point, or has unknown survivors; then the
+    /// second point has fewer survivors than the first, or both have none.
+    /// Guarantee: the unusable points have no curve; fewer survivors at the second point do not make the curve fall;
+    /// the curve without survivors is 0.
     #[test]
     fn unusable_points_have_no_curve() {
         assert_eq!(Survivors::new((0.0, 1.0), (10.0, 2.0)), None);
@@ -465,8 +486,9 @@ mod tests {
         assert_eq!(none.of(100.0), Range::new(0.0, 0.0));
     }
 
-    /// The measured trial of limits in containers, in MiB: live size, promotion per second, young generations, limit of
-    /// the container. Then the measured full collections per minute; `None` if the process ended or thrashed.
+    /// Cells of the measured trial of limits in containers. The first four columns are in MiB: live size, promotion per
+    /// second, young generations, limit of the container. The last column is the measured number of full collections
+    /// per minute; `None` if the process ended or thrashed.
     const TRIAL: [(f64, f64, f64, f64, Option<f64>); 13] = [
         (53.0, 0.45, 17.0, 103.0, Some(8.0)),
         (53.0, 0.45, 17.0, 84.0, None),
@@ -483,9 +505,10 @@ mod tests {
         (124.0, 2.4, 20.0, 196.0, None),
     ];
 
-    /// Scenario: the model predicts the cells of the trial that its constants come from.
-    /// Guarantee: each measured rate of up to 6 per minute is within a factor of two of the middle; a limit that ended
-    /// or crippled a process is below the needed limit, and no limit that worked is more than 5 % below it.
+    /// Scenario: the model predicts cells of the trial from which its constants come.
+    /// Guarantee: each middle of up to 6 per minute is within a factor of two of the measured rate; each limit at which
+    /// the process ended or thrashed is below the needed limit; no limit that worked is more than 5 % below the needed
+    /// limit.
     #[test]
     fn trial_of_limits_is_reproduced() {
         for (live, promotion, young, limit, measured) in TRIAL {
@@ -552,10 +575,10 @@ mod tests {
         }
     }
 
-    /// Scenario: the budget of a service with few survivors is raised to four times; none of its collections walks, or
-    /// all of them do.
-    /// Guarantee: the rate falls to a quarter. Without the walk, the stopped share falls. With it, the share stays about
-    /// the same and each pause becomes longer, because the walk costs the same for any budget.
+    /// Scenario: the budget of a service with few survivors is raised to four times its size; none or all of its
+    /// collections walk dead objects; then server GC is predicted for the service with walks.
+    /// Guarantee: the rate falls to a quarter; without walks, the stopped share falls below 60 %; with walks, the
+    /// stopped share stays above 60 %, and each pause becomes longer; server GC has a lower stopped share.
     #[test]
     fn walk_costs_the_same_for_any_budget() {
         let plain = YoungModel::of(&window(false)).unwrap();
@@ -573,8 +596,9 @@ mod tests {
         assert!(worst.share < walked.share * 0.7, "{worst:?} {walked:?}");
     }
 
-    /// Scenario: full collections of 100 ms run twice per second because memory is short, for a fifth of the time.
-    /// Guarantee: a high limit has neither their rate nor their share; a limit with little headroom has more of both.
+    /// Scenario: full collections of 100 ms run twice per second because memory is short, and take a fifth of the time.
+    /// Guarantee: the price of a high limit contains neither the rate nor the stopped share of these collections; a
+    /// limit with little headroom has a high rate and a high share.
     #[test]
     fn collections_at_the_limit_are_not_part_of_every_limit() {
         let mut observation = window(false);
@@ -593,8 +617,8 @@ mod tests {
         assert!(low.full_per_minute.unwrap().1 > 100.0 && low.stopped_share.unwrap().high > 0.2);
     }
 
-    /// Scenario: a window lacks a full collection, a collection of generation 1, or the length of a suspension.
-    /// Guarantee: the model of memory states the missing fact.
+    /// Scenario: a window has no full collection, no collection of generation 1, or a suspension of unknown length.
+    /// Guarantee: the error of the memory model names the missing fact.
     #[test]
     fn model_states_missing_fact() {
         let reason = |change: &dyn Fn(&mut Observation)| {

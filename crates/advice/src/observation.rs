@@ -1,18 +1,21 @@
-//! Facts of a window of a process: figures that predictions start from, and reasons why the window cannot carry one.
+//! Facts of a window of a process: figures from which predictions start, and the reasons why a window is unsuitable for
+//! predictions.
 
 use clr_gc::event::GcReason;
 use clr_gc::gc::{Asker, Collection, HeapGeneration, Suspension};
 
-/// Maximum difference of the allocation rates of the two halves of a window, as a share of their mean.
+/// Maximum difference between the allocation rates of the two halves of a window, as a share of their mean. Judgement,
+/// not measured.
 pub const MAX_DRIFT: f64 = 0.10;
-/// Minimum number of young collections in a window.
+/// Minimum number of young collections in a window. Judgement, not measured.
 pub const MIN_YOUNG: usize = 50;
-/// Time of the plan phase above which a collection walked the dead objects, in nanoseconds per byte of generations 0
-/// and 1. Measured: 0.085 to 0.1 with the walk, at most 0.02 without it.
+/// Time of the plan phase above which a collection walked dead objects, in nanoseconds per byte of generations 0 and 1.
+/// The value lies between the measured times: 0.085 to 0.1 with the walk, and at most 0.02 without it.
 const WALKED_ABOVE: f64 = 0.05;
-/// Time of the walk, in nanoseconds per byte, if no collection of the window shows it. Measured: 0.085 to 0.1.
+/// Time of the walk, in nanoseconds per byte, for windows without a walk. Measured: 0.085 to 0.1.
 pub const WALK_NS_PER_BYTE: f64 = 0.1;
-/// Maximum share of young collections that the program requests, in a window that shows the budget.
+/// Maximum share of young collections that the program requested. Above this share, the bytes before a collection do
+/// not show the budget. Judgement, not measured.
 const MAX_REQUESTED: f64 = 0.1;
 
 /// A collection of generation 0 or 1.
@@ -22,7 +25,7 @@ pub struct Young {
     pub generation: u32,
     /// Pause, in nanoseconds; `None` if unknown.
     pub pause_ns: Option<f64>,
-    /// Time of the plan phase, in nanoseconds.
+    /// Time of the plan phase, in nanoseconds; `None` if unknown.
     pub plan_ns: Option<f64>,
     /// Bytes in generations 0 and 1 before the collection.
     pub before: f64,
@@ -30,7 +33,7 @@ pub struct Young {
     pub gen0_before: f64,
     /// Bytes that survived in the collected generations.
     pub survived: f64,
-    /// Bytes of generation 1 that survived, if generation 1 was collected: they are promoted to generation 2.
+    /// Bytes of generation 1 that survived and were promoted to generation 2; 0 if generation 1 was not collected.
     pub gen1_survived: f64,
     /// Whether the budget of generation 0 triggered the collection.
     pub by_budget: bool,
@@ -46,23 +49,24 @@ impl Young {
 /// A full collection.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Full {
-    /// Whether most of it ran while the program ran.
+    /// Whether the collection ran in the background, while the program was running.
     pub concurrent: bool,
-    /// Party that requested it.
+    /// Origin of the collection.
     pub asker: Asker,
-    /// Whether the reason is an allocation of a large object.
+    /// Whether the allocation of a large object triggered the collection.
     pub by_large: bool,
-    /// Pause, in nanoseconds.
+    /// Pause, in nanoseconds; `None` if unknown.
     pub pause_ns: Option<f64>,
-    /// Time from the start to the end, in nanoseconds.
+    /// Time from the start to the end, in nanoseconds; `None` if unknown.
     pub duration_ns: Option<f64>,
-    /// Bytes of generation 2, large and pinned objects afterwards, without free space.
+    /// Bytes in generation 2 and in the heaps of large and pinned objects after the collection, without free space;
+    /// `None` if unknown.
     pub live: Option<f64>,
-    /// Free bytes in generation 2 and the large object heap afterwards.
+    /// Free bytes in generation 2 and in the heaps of large and pinned objects after the collection; `None` if unknown.
     pub free: Option<f64>,
 }
 
-/// Memory and CPU of a process from outside of its event stream. Unknown values are `None`.
+/// Memory and CPU of a process, from a source other than its event stream. Unknown values are `None`.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub struct Surroundings {
     /// Resident memory, in bytes.
@@ -78,13 +82,13 @@ pub struct Observation {
     pub window_ns: f64,
     /// Number of lost events; `None` if the stream does not number its events.
     pub lost_events: Option<u64>,
-    /// Number of collections that overlap lost events or lack a part that predictions need.
+    /// Number of collections that overlap lost events, or that lack a value that predictions need.
     pub damaged: usize,
-    /// Young collections, in order.
+    /// Young collections, in order, without those that a tool requested.
     pub young: Vec<Young>,
     /// Number of young collections that the program requested.
     pub young_requested: usize,
-    /// Full collections, in order.
+    /// Full collections, in order, without those that a tool requested.
     pub full: Vec<Full>,
     /// Time during which the program was suspended, in nanoseconds; `None` if the length of a suspension is unknown.
     pub stopped_ns: Option<f64>,
@@ -92,17 +96,18 @@ pub struct Observation {
     pub median_pause_ns: Option<f64>,
     /// Allocated bytes per second.
     pub allocation: Option<f64>,
-    /// Difference of the allocation rates of both halves of the window, as a share of their mean.
+    /// Difference between the allocation rates of the halves of the window, as a share of their mean; `None` if a rate
+    /// is unknown, or if both are 0.
     pub drift: Option<f64>,
     /// Allocated bytes of large objects per second.
     pub large_allocation: Option<f64>,
-    /// Budget of the large object heap after a full collection, in bytes.
+    /// Median budget of the large object heap after full collections, in bytes.
     pub large_budget: Option<f64>,
-    /// Maximum bytes that the heap had committed.
+    /// Maximum committed memory of the heap, in bytes.
     pub committed: Option<f64>,
     /// Maximum number of heaps.
     pub heaps: Option<u32>,
-    /// Whether the number of heaps adapts, if events show it.
+    /// `Some(true)` if an event shows that the number of heaps adapts; otherwise `None`.
     pub adaptive: Option<bool>,
     /// Memory and CPU of the process.
     pub surroundings: Surroundings,
@@ -112,7 +117,7 @@ fn bytes(value: u64) -> f64 {
     value as f64
 }
 
-/// Returns the size of a generation from a collection.
+/// Returns the sizes of a generation in a collection.
 fn sizes(collection: &Collection, generation: HeapGeneration) -> clr_gc::gc::GenerationSizes {
     let place = HeapGeneration::ALL
         .iter()
@@ -121,17 +126,18 @@ fn sizes(collection: &Collection, generation: HeapGeneration) -> clr_gc::gc::Gen
     collection.heap.get(place).copied().unwrap_or_default()
 }
 
-/// Returns whether a collection started and ended in the window. The first and the last one can be cut.
+/// Returns whether a collection started and ended in the window. The window can cut off its first and its last
+/// collection.
 fn is_whole(collection: &Collection) -> bool {
     collection.start.is_some() && collection.end.is_some()
 }
 
-/// Returns the median, or `None` without values.
+/// Returns the median of the finite values, or `None` if there are none.
 pub fn median(values: impl Iterator<Item = f64>) -> Option<f64> {
     quantile(values, 0.5)
 }
 
-/// Returns the quantile by nearest rank, or `None` without values.
+/// Returns a quantile of the finite values by nearest rank, or `None` if there are none.
 pub fn quantile(values: impl Iterator<Item = f64>, share: f64) -> Option<f64> {
     let mut values: Vec<f64> = values.filter(|value| value.is_finite()).collect();
     values.sort_by(f64::total_cmp);
@@ -163,7 +169,7 @@ impl Young {
 }
 
 impl Full {
-    /// Returns the facts of a full collection.
+    /// Returns the facts of a full collection. Sizes are sums over the generations with a known size.
     pub fn of(collection: &Collection) -> Self {
         let old = [HeapGeneration::Gen2, HeapGeneration::Loh, HeapGeneration::Poh].map(|one| sizes(collection, one));
         let sum = |size: fn(&clr_gc::gc::GenerationSizes) -> Option<u64>| {
@@ -185,7 +191,7 @@ impl Full {
     }
 }
 
-/// Sums of the allocation in one half of a window.
+/// Allocated bytes in one half of a window, and the time that they cover.
 #[derive(Debug, Clone, Copy, Default)]
 struct Half {
     bytes: f64,
@@ -199,8 +205,8 @@ impl Half {
 }
 
 impl Observation {
-    /// Collects the facts of a window. `collections` are in the order of their starts. `observed_ns` is the length of
-    /// the window.
+    /// Collects the facts of a window. `collections` must be in the order of their starts. `observed_ns` is the length
+    /// of the window, in nanoseconds. The caller sets [`Observation::surroundings`].
     pub fn of(
         collections: &[Collection],
         suspensions: &[Suspension],
@@ -234,7 +240,8 @@ impl Observation {
             }
             large_after = loh.after.map(bytes).or(large_after);
         }
-        // The length of a suspension is unknown if the window starts or ends in it, or after a loss, which is reported.
+        // Suspensions of unknown length are left out: the window starts or ends inside them, or events were lost, which
+        // `lost_events` reports.
         let known = suspensions.iter().filter_map(|suspension| suspension.stopped_ns);
         stopped = stopped.map(|sum: f64| known.fold(sum, |sum, ns| sum + ns as f64));
         found.stopped_ns = stopped;
@@ -261,6 +268,7 @@ impl Observation {
         found
     }
 
+    /// Adds the facts of one collection.
     fn add(&mut self, collection: &Collection) {
         self.damaged += usize::from(collection.lossy);
         if let Some(global) = &collection.global {
@@ -296,13 +304,14 @@ impl Observation {
         self.window_ns / 1e9
     }
 
-    /// Returns the share of the window during which the program was suspended.
+    /// Returns the share of the window during which the program was suspended, or `None` if unknown.
     pub fn stopped_share(&self) -> Option<f64> {
         let stopped = self.stopped_ns.filter(|_| self.window_ns > 0.0)?;
         Some((stopped / self.window_ns).min(1.0))
     }
 
-    /// Returns the time that young collections suspended the program, in nanoseconds.
+    /// Returns the time during which young collections suspended the program, in nanoseconds, or `None` if a pause is
+    /// unknown.
     pub fn young_stopped_ns(&self) -> Option<f64> {
         self.young.iter().map(|young| young.pause_ns).sum()
     }
@@ -317,15 +326,15 @@ impl Observation {
         self.young.iter().filter(|young| young.by_budget)
     }
 
-    /// Returns the share of young collections that walked dead objects, of those with a known plan phase, and their
-    /// number. `None` if no plan phase is known.
+    /// Returns the share of collections that walked dead objects among the young collections with a known time of the
+    /// plan phase, and the number of the latter. Returns `None` if no time is known.
     pub fn walked(&self) -> Option<(f64, usize)> {
         let known: Vec<bool> = self.young.iter().filter_map(Young::walked).collect();
         let walked = known.iter().filter(|walked| **walked).count();
         (!known.is_empty()).then(|| (walked as f64 / known.len() as f64, known.len()))
     }
 
-    /// Returns the full collections per minute.
+    /// Returns the full collections per minute, or `None` for an empty window.
     pub fn full_per_minute(&self) -> Option<f64> {
         (self.window_ns > 0.0).then(|| self.full.len() as f64 / (self.seconds() / 60.0))
     }
@@ -335,13 +344,14 @@ impl Observation {
         self.full.iter().filter_map(|full| full.live)
     }
 
-    /// Returns the bytes per second that survive generation 1.
+    /// Returns the bytes per second that survive generation 1, or `None` if generation 1 was not collected.
     pub fn promotion(&self) -> Option<f64> {
         let promoted: f64 = self.young.iter().map(|young| young.gen1_survived).sum();
         (self.window_ns > 0.0 && self.gen1() > 0).then(|| promoted / self.seconds())
     }
 
-    /// Returns the reason why no prediction can start from this window, as a sentence; `None` if one can.
+    /// Returns the reason why the window is unsuitable for predictions, as a sentence without a period, or `None` if
+    /// the window is suitable.
     pub fn disqualified(&self) -> Option<String> {
         let young = self.young.len();
         match self.lost_events {
@@ -384,8 +394,9 @@ impl Observation {
 mod tests {
     use super::*;
 
-    /// Scenario: medians and quantiles of no value, one value and several values.
-    /// Guarantee: a quantile is one of the values; without values it is unknown.
+    /// Scenario: medians and quantiles are taken of no value, one value, several values, and a value that is not a
+    /// number.
+    /// Guarantee: the quantile is one of the finite values; without values, the quantile is unknown.
     #[test]
     fn quantile_is_a_value() {
         assert_eq!(median(std::iter::empty()), None);
@@ -430,8 +441,8 @@ mod tests {
         }
     }
 
-    /// Scenario: a window that carries a prediction loses one condition after the other.
-    /// Guarantee: each missing condition alone is a reason, and the reason names its figure.
+    /// Scenario: a window that is suitable for predictions violates one condition at a time.
+    /// Guarantee: each violated condition disqualifies the window, and the reason names the condition.
     #[test]
     fn window_without_a_condition_is_disqualified() {
         assert_eq!(whole().disqualified(), None);
@@ -453,7 +464,7 @@ mod tests {
     }
 
     /// Scenario: the plan phase takes 0.3 ms and 2 ms for 17 MB.
-    /// Guarantee: only the longer phase is a walk; an unknown phase is unknown.
+    /// Guarantee: only the longer phase is a walk; for an unknown time, the walk is unknown.
     #[test]
     fn long_plan_phase_is_a_walk() {
         let plan = |plan_ns| Young { plan_ns, ..young(0) }.walked();

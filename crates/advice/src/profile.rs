@@ -1,4 +1,4 @@
-//! The profile of a service in one configuration: a bounded series of minute samples.
+//! Profiles of services: a bounded series of minute samples for one configuration.
 
 use std::collections::VecDeque;
 
@@ -8,26 +8,27 @@ use serde::{Deserialize, Serialize};
 use crate::configuration::Configuration;
 use crate::observation::{Full, median, quantile};
 
-/// Maximum number of minutes of a profile: one day.
+/// Maximum number of minutes in a profile: one day.
 pub const MAX_MINUTES: usize = 1_440;
-/// Time after the start of a process in which its minutes are warm-up: methods are compiled, and caches fill.
+/// Duration of the warm-up after the start of a process, in seconds, during which methods are compiled and caches fill.
 pub const WARM_UP_S: u64 = 300;
-/// Minimum observed part of a minute that counts.
+/// Minimum observed part of a minute that is compared, in nanoseconds.
 const MIN_OBSERVED_NS: u64 = 55_000_000_000;
 
 const MINUTE_NS: i64 = 60_000_000_000;
 
-/// The measures of one minute. Unknown values are `None`. Sizes are in bytes, durations in nanoseconds.
+/// The measures of one minute. Unknown values are `None`. Sizes are in bytes, and durations in nanoseconds unless the
+/// name of the field states another unit.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Minute {
-    /// Number of the minute, since 1970 or since the start of the recording.
+    /// Number of the minute, counted from 1970 or from the start of the recording.
     pub at: u64,
     /// Observed part of the minute.
     pub observed_ns: u64,
-    /// Age of the process at the start of the minute, in seconds.
+    /// Age of the process at the start of the minute.
     pub age_s: Option<u64>,
-    /// Whether events of the minute were lost.
+    /// Whether events of its collections were lost.
     pub lossy: bool,
     /// Number of collections.
     pub collections: u64,
@@ -45,15 +46,15 @@ pub struct Minute {
     pub p95_pause_ns: Option<u64>,
     /// Number of full collections.
     pub full: u64,
-    /// Pauses of full collections.
+    /// Sum of the pauses of full collections.
     pub full_stopped_ns: Option<u64>,
     /// Live bytes of old objects after the last full collection of the minute.
     pub live: Option<u64>,
-    /// Bytes in generation 0 before young collections, median.
+    /// Median of the bytes in generation 0 before young collections.
     pub young_budget: Option<u64>,
     /// Free bytes between objects.
     pub free: Option<u64>,
-    /// Bytes that are committed and unused.
+    /// Committed but unused bytes of the heap.
     pub committed_unused: Option<u64>,
     /// Memory of the process outside the heap.
     pub native: Option<u64>,
@@ -61,23 +62,23 @@ pub struct Minute {
     pub resident: Option<u64>,
     /// Maximum memory of the container.
     pub container_peak: Option<u64>,
-    /// CPU time of the process.
+    /// CPU time of the process during the minute.
     pub cpu_ns: Option<u64>,
 }
 
 impl Minute {
-    /// Returns whether the process was warming up. A process of unknown age is not.
+    /// Returns whether the process was warming up. Returns `false` if the age of the process is unknown.
     pub fn is_warm_up(&self) -> bool {
         self.age_s.is_some_and(|age| age < WARM_UP_S)
     }
 
-    /// Returns whether the minute counts in a comparison.
+    /// Returns whether the minute is used in a comparison.
     pub fn is_usable(&self) -> bool {
         !self.lossy && !self.is_warm_up() && self.observed_ns >= MIN_OBSERVED_NS
     }
 }
 
-/// Error returned if a minute is not later than the last one of its profile.
+/// Error returned if a minute is not later than the last minute of its profile.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct OutOfOrder;
 
@@ -89,7 +90,7 @@ pub struct Profile {
     /// Configuration of the service.
     pub configuration: Configuration,
     minutes: VecDeque<Minute>,
-    /// Number of minutes that were dropped because the profile was full.
+    /// Number of minutes that were evicted because the profile was full.
     evicted: u64,
 }
 
@@ -103,17 +104,17 @@ impl Profile {
         }
     }
 
-    /// Adds a minute. If the profile is full, its oldest minute is dropped and counted.
+    /// Adds a minute. If the profile is full, its oldest minute is evicted and counted.
     ///
     /// # Errors
     ///
-    /// Returns an error if the minute is not later than the last one.
+    /// Returns an error if the minute is not later than the last minute of the profile.
     pub fn push(&mut self, minute: Minute) -> Result<(), OutOfOrder> {
         if self.minutes.back().is_some_and(|last| last.at >= minute.at) {
             return Err(OutOfOrder);
         }
         self.minutes.push_back(minute);
-        // A stored profile can have more minutes than this version keeps.
+        // A profile read from storage can have more than the maximum number of minutes.
         while self.minutes.len() > MAX_MINUTES {
             self.minutes.pop_front();
             self.evicted += 1;
@@ -121,30 +122,31 @@ impl Profile {
         Ok(())
     }
 
-    /// Returns the minutes, in order.
+    /// Returns the minutes in chronological order.
     pub fn minutes(&self) -> impl Iterator<Item = &Minute> + Clone {
         self.minutes.iter()
     }
 
-    /// Returns the number of minutes that were dropped because the profile was full.
+    /// Returns the number of minutes that were evicted because the profile was full.
     pub fn evicted(&self) -> u64 {
         self.evicted
     }
 }
 
-/// Sums of a minute that is not over.
+/// A minute to which collections are still added.
 #[derive(Debug, Default)]
 struct Sums {
     minute: Minute,
     pauses: Vec<f64>,
     young_pauses: Vec<f64>,
     budgets: Vec<f64>,
-    /// Whether the allocation or the stopped time is incomplete.
+    /// Whether an unknown part of the allocation is missing from the sum.
     hides_allocation: bool,
+    /// Whether a pause of unknown length is missing from the sum.
     hides_pause: bool,
 }
 
-/// Converts a figure to an integer; figures are never negative.
+/// Converts a figure to an integer. A negative figure becomes 0.
 fn whole(value: f64) -> u64 {
     value.max(0.0) as u64
 }
@@ -187,6 +189,7 @@ impl Sums {
         }
     }
 
+    /// Returns the minute with its medians. Incomplete sums become unknown.
     fn finish(mut self) -> Minute {
         let of = |values: &[f64], share| quantile(values.iter().copied(), share).map(whole);
         self.minute.median_pause_ns = of(&self.pauses, 0.5);
@@ -194,7 +197,7 @@ impl Sums {
         self.minute.young_pause_ns = of(&self.young_pauses, 0.5);
         self.minute.young_budget = median(self.budgets.iter().copied()).map(whole);
         if self.minute.collections == 0 {
-            // No collection ran, so nothing was suspended. How much was allocated is unknown.
+            // Without collections, the stopped time contains only other suspensions, and the allocation is unknown.
             self.minute.stopped_ns = Some(self.minute.stopped_ns.unwrap_or(0));
         }
         if self.hides_pause {
@@ -207,9 +210,9 @@ impl Sums {
     }
 }
 
-/// Divides a recording into minutes. `observed_ns` is its length, and `started` the number of its first minute. The age
-/// of the process is `age_s` at the start of the recording. Facts from outside of the stream, such as resident memory,
-/// are unknown.
+/// Divides a recording into minutes, of which the last [`MAX_MINUTES`] are returned. `observed_ns` is the length of the
+/// recording, `started` is the number of its first minute, and `age_s` is the age of the process at its start. Facts
+/// that the stream does not contain, such as resident memory, are unknown.
 pub fn minutes(
     collections: &[Collection],
     suspensions: &[Suspension],
@@ -255,8 +258,9 @@ pub fn minutes(
 mod tests {
     use super::*;
 
-    /// Scenario: a day and three minutes are added to a profile, then an old minute again.
-    /// Guarantee: the profile keeps one day and counts the dropped minutes; the old minute is refused.
+    /// Scenario: the minutes of a day and three more are added to a profile, and then an older minute.
+    /// Guarantee: the profile keeps the newest minutes of one day and counts the evicted minutes; the older minute is
+    /// rejected.
     #[test]
     fn profile_keeps_one_day() {
         let mut profile = Profile::new("shop", Configuration::default());
@@ -272,8 +276,8 @@ mod tests {
         assert_eq!(profile.push(Minute::default()), Err(OutOfOrder));
     }
 
-    /// Scenario: a profile is written as JSON and read again; a stored minute lacks every measure.
-    /// Guarantee: the profile is the same; the missing measures are unknown.
+    /// Scenario: a profile is written as JSON and read again; a minute is read from JSON without measures.
+    /// Guarantee: the profile is unchanged; the missing measures have their default values.
     #[test]
     fn profile_survives_storage() {
         let mut profile = Profile::new("shop", Configuration::default());
@@ -296,9 +300,10 @@ mod tests {
         collection
     }
 
-    /// Scenario: a recording of 150 s has two collections in its first minute, one of them full, and one in the last.
-    /// Guarantee: each minute has its own collections; the last one is half observed; a minute without collections has
-    /// no stopped time and an unknown allocation.
+    /// Scenario: a recording of 150 s has a young and a full collection in its first minute, and a young one in its
+    /// last minute; the process is new.
+    /// Guarantee: each minute has its own collections; half of the last minute is observed, so it is not usable; the
+    /// minute without collections has a stopped time of 0 and an unknown allocation; the first minute is warm-up.
     #[test]
     fn recording_is_divided_into_minutes() {
         let collections = [collection(1, 0, 2), collection(59, 2, 8), collection(121, 1, 4)];
@@ -319,8 +324,9 @@ mod tests {
         assert!(first.is_warm_up() && !third.is_usable());
     }
 
-    /// Scenario: a minute is complete, and then lossy, short or early in the life of its process.
-    /// Guarantee: only the complete minute counts.
+    /// Scenario: a minute is complete; then the minute has lost events, is observed for 40 s, or is part of the
+    /// warm-up.
+    /// Guarantee: only the complete minute is usable.
     #[test]
     fn incomplete_minutes_do_not_count() {
         let good = Minute {

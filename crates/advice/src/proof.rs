@@ -1,4 +1,4 @@
-//! Kinds of advice, the proof that admits a kind, and the hit rate that switches a kind off.
+//! Kinds of advice, the proofs that admit a kind, and the hit rates that switch a kind off.
 
 use std::collections::BTreeMap;
 
@@ -13,25 +13,26 @@ words! {
         LimitRaise = "limit_raise",
         /// A lower memory limit.
         LimitLower = "limit_lower",
-        /// Another collector: workstation or server GC, DATAS, the number of heaps.
+        /// Another collector. Only server GC without DATAS is predicted.
         Collector = "collector",
         /// The budget of generation 0.
         Gen0Size = "gen0_size",
-        /// The threshold of large objects, or pooling.
+        /// The threshold of large objects, which is always refused in favour of pooling.
         LargeObjects = "large_objects",
-        /// Less free space for more CPU.
+        /// Less free space between old objects at the price of more CPU.
         ConserveMemory = "conserve_memory",
     }
 }
 
 words! {
-    /// The outcome of an advice that was followed.
+    /// The outcome of advice that was followed.
     pub enum Verdict {
-        /// The stopped share, the median pause and the memory are in their ranges.
+        /// Every expected measure with a known value after the change is in its range: stopped share, median pause,
+        /// memory and CPU.
         Kept = "kept",
-        /// A measure is outside of its range.
+        /// At least one measure is outside its range.
         Failed = "failed",
-        /// The load changed, so that the measures cannot be compared.
+        /// The load changed or is unknown, so that the measures cannot be compared.
         LoadChanged = "load_changed",
     }
 }
@@ -50,28 +51,28 @@ impl Kind {
     }
 }
 
-/// Blind predictions of a kind: written before the run that checked them.
+/// Results of the blind predictions of a kind. A blind prediction is recorded before the run that checks it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Proof {
     /// Kind of advice.
     pub kind: Kind,
     /// Number of predictions.
     pub predictions: u32,
-    /// Number of predictions that fell into their ranges.
+    /// Number of predictions whose measures were all in their ranges.
     pub hits: u32,
-    /// Number of predictions whose measured harm exceeded the stated range.
+    /// Number of predictions that ended the process, or with a measure that was worse than its range.
     pub harmful: u32,
 }
 
-/// Minimum number of predictions of a proof.
+/// Minimum number of predictions in a sufficient proof.
 pub const MIN_PREDICTIONS: u32 = 40;
-/// Minimum share of predictions that fall into their ranges, in percent.
+/// Minimum share of hits among the predictions of a proof, in percent. The same minimum applies to verdicts on a node.
 pub const MIN_HITS_PERCENT: u32 = 80;
-/// Maximum share of predictions with harm beyond the range, in percent.
+/// Maximum share of harmful predictions in a sufficient proof, in percent.
 pub const MAX_HARMFUL_PERCENT: u32 = 5;
 
-/// Proofs of kinds, from `tests/advice/run`; docs/advice.md has every prediction. A kind without a sufficient proof is
-/// refused.
+/// Proofs of admitted kinds, from the results of `tests/advice/run`. A kind without a sufficient proof is refused. No
+/// kind has a proof in this version.
 pub const ADMITTED: &[Proof] = &[];
 
 impl Proof {
@@ -83,7 +84,7 @@ impl Proof {
     }
 }
 
-/// Returns why a kind is not admitted, or `None` if it is.
+/// Returns the reason why a kind is not admitted, or `None` if the kind is admitted.
 pub fn not_admitted(proofs: &[Proof], kind: Kind) -> Option<String> {
     let found = proofs.iter().find(|proof| proof.kind == kind);
     let Some(proof) = found else {
@@ -101,28 +102,28 @@ pub fn not_admitted(proofs: &[Proof], kind: Kind) -> Option<String> {
     })
 }
 
-/// Number of verdicts after which the hit rate counts.
+/// Minimum number of decided verdicts after which a low hit rate switches a kind off.
 pub const MIN_VERDICTS: u32 = 10;
 
-/// Verdicts of one kind.
+/// Numbers of verdicts on one kind of advice.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Tally {
-    /// Number of advices that were kept.
+    /// Number of verdicts [`Verdict::Kept`].
     pub kept: u32,
-    /// Number of advices that failed.
+    /// Number of verdicts [`Verdict::Failed`].
     pub failed: u32,
-    /// Number of advices whose load changed.
+    /// Number of verdicts [`Verdict::LoadChanged`].
     pub load_changed: u32,
 }
 
 impl Tally {
-    /// Returns the number of verdicts that count: the load was the same.
+    /// Returns the number of verdicts that decide about the kind. A changed load does not decide.
     pub const fn decided(&self) -> u32 {
         self.kept.saturating_add(self.failed)
     }
 }
 
-/// Verdicts by kind.
+/// Numbers of verdicts by kind of advice.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct HitRates(BTreeMap<Kind, Tally>);
 
@@ -138,12 +139,12 @@ impl HitRates {
         *count = count.saturating_add(1);
     }
 
-    /// Returns the verdicts of a kind.
+    /// Returns the numbers of verdicts on a kind.
     pub fn of(&self, kind: Kind) -> Tally {
         self.0.get(&kind).copied().unwrap_or_default()
     }
 
-    /// Returns why a kind is switched off, or `None` if it is not.
+    /// Returns the reason why a kind is switched off, or `None` if the kind is not switched off.
     pub fn switched_off(&self, kind: Kind) -> Option<String> {
         let tally = self.of(kind);
         let is_off = tally.decided() >= MIN_VERDICTS
@@ -172,8 +173,10 @@ mod tests {
         }
     }
 
-    /// Scenario: proofs are at each bound, and one prediction below it.
-    /// Guarantee: a kind is admitted only with 40 predictions, 80 % hits and at most 5 % harm.
+    /// Scenario: a proof is exactly at every bound; three other proofs violate one bound each; another kind has no
+    /// proof.
+    /// Guarantee: only the proof with 40 predictions, 80 % hits and 5 % harm is sufficient, and only its kind is
+    /// admitted.
     #[test]
     fn proof_needs_every_bound() {
         assert!(proof(40, 32, 2).is_sufficient());
@@ -194,8 +197,8 @@ mod tests {
         );
     }
 
-    /// Scenario: the table of proofs in this version.
-    /// Guarantee: every listed proof suffices, and no kind is listed twice.
+    /// Scenario: the table of proofs of this version is read.
+    /// Guarantee: every listed proof is sufficient, and no kind is listed twice.
     #[test]
     fn listed_proofs_suffice() {
         let kinds: std::collections::BTreeSet<Kind> = ADMITTED.iter().map(|proof| proof.kind).collect();
@@ -203,8 +206,10 @@ mod tests {
         assert!(ADMITTED.iter().all(Proof::is_sufficient));
     }
 
-    /// Scenario: a kind fails three of nine times, then a verdict more; loads change many times.
-    /// Guarantee: the kind is switched off only after ten verdicts, and a changed load does not count.
+    /// Scenario: a kind has six kept, three failed and nine `load_changed` verdicts; then one more is kept, and then
+    /// five more.
+    /// Guarantee: the kind is switched off only after the tenth decided verdict, with 7 of 10, and is switched on again
+    /// with 12 of 15; another kind is not switched off.
     #[test]
     fn kind_below_its_bound_switches_itself_off() {
         let mut rates = HitRates::default();

@@ -1,4 +1,5 @@
-//! Settings as they are pasted: environment variables with their values as .NET parses them, and a patch in YAML.
+//! Settings in the form in which users paste them: environment variables in the notation that .NET parses, a memory
+//! limit, and a patch in YAML.
 
 use serde::{Deserialize, Serialize};
 
@@ -8,10 +9,10 @@ const PREFIX: &str = "DOTNET_";
 /// An environment variable.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Variable {
-    /// Name.
+    /// Name, with the prefix `DOTNET_`.
     pub name: String,
-    /// Value. .NET reads numbers in environment variables as hexadecimal. The value has no prefix `0x`, because
-    /// NativeAOT before .NET 11 ignores a number with that prefix.
+    /// Value in hexadecimal digits, because .NET parses numbers in environment variables as hexadecimal. The value has
+    /// no prefix `0x`: NativeAOT before .NET 11 ignores numbers with this prefix.
     pub value: String,
     /// The value as a decimal number.
     pub decimal: u64,
@@ -20,16 +21,17 @@ pub struct Variable {
 /// A setting that users can paste.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Setting {
-    /// Environment variables.
+    /// Environment variables; empty if the setting is a memory limit.
     pub variables: Vec<Variable>,
-    /// Memory limit of the container, in bytes; null if the setting does not change it.
+    /// Memory limit of the container, in bytes; null if the setting does not change the limit.
     pub memory_limit: Option<u64>,
-    /// Patch of a Deployment, for `kubectl patch --patch-file`. The name of the container is a placeholder.
+    /// Patch of a Deployment, for `kubectl patch --patch-file`. `CONTAINER` is a placeholder for the name of the
+    /// container.
     pub yaml: String,
 }
 
 impl Variable {
-    /// Creates a variable of the collector, such as `GCgen0size`.
+    /// Creates a variable from the name of a GC setting without prefix, such as `GCgen0size`.
     pub fn new(name: &str, value: u64) -> Self {
         Self {
             name: format!("{PREFIX}{name}"),
@@ -40,12 +42,12 @@ impl Variable {
 }
 
 impl Setting {
-    /// Creates a setting of environment variables.
+    /// Creates a setting that consists of environment variables.
     pub fn of_variables(variables: Vec<Variable>) -> Self {
         Self::new(variables, None)
     }
 
-    /// Creates a setting of the container's memory limit, rounded up to whole MiB.
+    /// Creates a setting that changes the memory limit of the container, rounded up to a multiple of 1 MiB.
     pub fn of_memory_limit(bytes: u64) -> Self {
         Self::new(Vec::new(), Some(bytes.div_ceil(1 << 20) << 20))
     }
@@ -76,7 +78,7 @@ impl Setting {
         }
     }
 
-    /// Returns the setting in one line: `DOTNET_GCgen0size=4000000 (67108864)`.
+    /// Returns the setting in one line, for example `DOTNET_GCgen0size=4000000 (hexadecimal, 67108864)`.
     pub fn line(&self) -> String {
         let variables = self.variables.iter().map(|variable| match variable.decimal {
             0..=9 => format!("{}={}", variable.name, variable.value),
@@ -93,8 +95,9 @@ impl Setting {
 mod tests {
     use super::*;
 
-    /// Scenario: a budget of 64 MiB, which as decimal digits would mean 1.6 GB to .NET.
-    /// Guarantee: the value is hexadecimal without a prefix, and the decimal number is next to it.
+    /// Scenario: a setting has a budget of 64 MiB. .NET would parse its decimal digits as 1.6 GiB.
+    /// Guarantee: the value is hexadecimal without a prefix, and the line and the patch contain the decimal number next
+    /// to the value.
     #[test]
     fn number_is_hexadecimal() {
         let setting = Setting::of_variables(vec![
@@ -114,8 +117,8 @@ mod tests {
         );
     }
 
-    /// Scenario: a memory limit that is not a multiple of 1 MiB.
-    /// Guarantee: the limit is rounded up, never down.
+    /// Scenario: a setting has a memory limit that is not a multiple of 1 MiB.
+    /// Guarantee: the limit is rounded up to the next multiple in the setting, the patch and the line.
     #[test]
     fn limit_is_rounded_up() {
         let setting = Setting::of_memory_limit((300 << 20) + 1);

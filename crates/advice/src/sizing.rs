@@ -1,4 +1,4 @@
-//! The memory that a service needs: a lower bound of its limit, and the price of lower limits.
+//! Memory that a service needs: a lower bound for its limit, and the price of other limits.
 
 use base::words;
 use serde::{Deserialize, Serialize};
@@ -7,39 +7,40 @@ use crate::configuration::{Configuration, DEFAULT_HEAP_SHARE};
 use crate::model::{MIN_HEADROOM, MemoryModel, Price};
 use crate::observation::Observation;
 
-/// Limits of the price curve, as shares of the reference.
+/// Limits of the price curve, as shares of a reference limit.
 const SHARES: [f64; 8] = [1.5, 1.25, 1.0, 0.9, 0.8, 0.7, 0.6, 0.5];
-/// A window shorter than this does not contain the peak hour of a day, in nanoseconds.
+/// Minimum length of a window that is certain to contain the peak hour of a day, in nanoseconds.
 const DAY_NS: f64 = 86_400e9;
-/// Growth of the live size in a window above which it is not settled.
+/// Relative growth of the live size in a window above which the live size has not settled. Judgement, not measured.
 const MAX_GROWTH: f64 = 0.1;
-/// Allocation of large objects above which the curve is outside of what was measured, in bytes per second.
+/// Maximum allocation of large objects for which the price curve is valid, in bytes per second. The model was measured
+/// without large objects; the value is judgement.
 const MAX_LARGE: f64 = 1e6;
 
 words! {
-    /// A fact that a window does not contain.
+    /// A fact that the window does not contain, or that makes the sizing less certain.
     pub enum Gap {
-        /// No deployment: the memory of a start is unknown.
+        /// The window has no deployment, so the memory at the start of a process is unknown.
         NoDeployment = "no_deployment",
-        /// No whole day, so that the peak hour can be missing.
+        /// The window is shorter than a day, so it can lack the peak hour.
         NoPeakHour = "no_peak_hour",
-        /// No blocking full collection, so that its duration is an estimate.
+        /// The window has no blocking full collection, so the duration of one is an estimate.
         NoBlockingFullCollection = "no_blocking_full_collection",
-        /// Memory outside the heap is unknown.
+        /// The memory outside the heap is unknown.
         NativeUnknown = "native_unknown",
         /// The present limit is unknown.
         LimitUnknown = "limit_unknown",
-        /// Large objects are allocated, which the model was not measured with.
+        /// Large objects are allocated, or their allocation is unknown. The model was measured without large objects.
         LargeObjects = "large_objects",
         /// The live size grew in the window.
         Growing = "growing",
-        /// Events were lost.
+        /// Events or values of collections were lost, or losses are unknown.
         LostEvents = "lost_events",
     }
 }
 
 impl Gap {
-    /// Returns the gap for display.
+    /// Returns the text for display.
     pub const fn title(self) -> &'static str {
         match self {
             Self::NoDeployment => "no deployment",
@@ -57,63 +58,63 @@ impl Gap {
 words! {
     /// The expected outcome of a limit.
     pub enum Prospect {
-        /// The headroom is at least a tenth of the heap limit.
+        /// The headroom is at least a tenth of the heap limit, so the service works.
         Works = "works",
-        /// The headroom is positive, but less than a tenth of the heap limit. Some services ended at such limits.
+        /// The headroom is positive, but less than a tenth of the heap limit. A measured service ended at such a limit.
         Doubtful = "doubtful",
         /// There is no headroom: the service thrashes or ends.
         ThrashesOrEnds = "thrashes_or_ends",
     }
 }
 
-/// A range in a record.
+/// The lower and upper end of a range in a record.
 pub type Ends = [f64; 2];
 
-/// A lower bound of a limit.
+/// Lower bounds for the limits of a process.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Bound {
-    /// Bytes that the heap must be allowed to commit.
+    /// Minimum heap limit, in bytes.
     pub heap_limit: u64,
-    /// Memory limit of the container, in bytes.
+    /// Minimum memory limit of the container, in bytes.
     pub memory_limit: u64,
 }
 
-/// A limit and its price.
+/// A limit with its expected outcome and price.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Point {
-    /// Bytes that the heap can commit.
+    /// Heap limit, in bytes.
     pub heap_limit: u64,
     /// Memory limit of the container, in bytes.
     pub memory_limit: u64,
-    /// Heap limit minus live size and young generations, in bytes; negative if they do not fit.
+    /// Heap limit minus live size and young generations, in bytes; negative if these do not fit into the limit.
     pub headroom: i64,
     /// Expected outcome.
     pub prospect: Prospect,
-    /// Full collections per minute, as a range; null without headroom.
+    /// Range of the full collections per minute; null without headroom.
     pub full_per_minute_range: Option<Ends>,
-    /// Full collections per minute, middle of the range; null without headroom.
+    /// Middle of the range of full collections per minute; null without headroom.
     pub full_per_minute: Option<f64>,
-    /// Share of the time during which the program is suspended, as a range; null without headroom.
+    /// Range of the share of the time during which the program is suspended; null without headroom.
     pub stopped_share: Option<Ends>,
-    /// Increase of that share for the next MiB less of the heap limit; null without headroom. Processes with equal
-    /// values share memory best (square-root rule).
+    /// Increase of the stopped share if the heap limit is lowered by another MiB; null without headroom. Processes
+    /// share memory best if their values are equal (square-root rule).
     pub stopped_share_per_mib: Option<f64>,
-    /// Whether the process never ran with so little memory in the window.
+    /// Whether the heap limit is below the maximum committed memory in the window, or this maximum is unknown.
     pub extrapolated: bool,
 }
 
-/// The window of a record.
+/// Length of the window of a record, and numbers of its collections.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
 pub struct Window {
     /// Length, in nanoseconds.
     pub observed_ns: u64,
     /// Number of young collections.
     pub young: u64,
-    /// Number of those that collected generation 1.
+    /// Number of young collections that collected generation 1.
     pub gen1: u64,
     /// Number of full collections.
     pub full: u64,
-    /// Number of those that were blocking.
+    /// Number of full collections that were blocking.
     pub full_blocking: u64,
 }
 
@@ -136,51 +137,53 @@ impl Window {
 pub struct SizingRecord {
     /// Name of the process or service; null if unknown.
     pub process: Option<String>,
-    /// Pid; null if unknown.
+    /// Process ID; null if unknown.
     pub pid: Option<u64>,
     /// Configuration in the window.
     pub configuration: Configuration,
-    /// Window of the facts.
+    /// Window in which the facts were observed.
     pub window: Window,
-    /// Facts that the window does not contain.
+    /// Facts that the window does not contain, and other reasons for uncertainty.
     pub gaps: Vec<Gap>,
-    /// Lower bound of the limit; null if unknown.
+    /// Lower bounds for the limits; null if unknown.
     pub not_less_than: Option<Bound>,
-    /// Reason why the bound is unknown; null if it is known.
+    /// Reason why the bounds are unknown; null if they are known.
     pub unknown_because: Option<String>,
-    /// Largest live size after a full collection, in bytes.
+    /// Largest live size after a full collection, in bytes; null if the bounds are unknown.
     pub live: Option<u64>,
-    /// Bytes in generations 0 and 1 before young collections, 95th percentile.
+    /// Bytes in generations 0 and 1 before young collections, 95th percentile; null if the bounds are unknown.
     pub young: Option<u64>,
-    /// Bytes per second that survive generation 1.
+    /// Bytes per second that survive generation 1; null if the bounds are unknown.
     pub promoted_per_second: Option<u64>,
-    /// Maximum bytes that the heap had committed.
+    /// Maximum committed memory of the heap, in bytes; null if unknown.
     pub committed: Option<u64>,
-    /// Duration of a blocking full collection, as a range in nanoseconds.
+    /// Range of the duration of a blocking full collection, in nanoseconds; null if the bounds are unknown.
     pub full_ns: Option<[u64; 2]>,
-    /// Share of the window during which the program was suspended.
+    /// Share of the window during which the program was suspended; null if unknown.
     pub stopped_share: Option<f64>,
-    /// Full collections per minute in the window.
+    /// Full collections per minute in the window; null if the window is empty.
     pub full_per_minute: Option<f64>,
-    /// Prices of limits, from the highest limit to the lowest; empty if unknown.
+    /// Prices of limits, from the highest limit to the lowest; empty if the bounds are unknown.
     pub curve: Vec<Point>,
 }
 
-/// Converts a figure to whole bytes.
+/// Converts a figure to bytes, rounded down. A negative figure becomes 0.
 pub(crate) fn bytes(value: f64) -> u64 {
     value.max(0.0) as u64
 }
 
-/// The memory of a container around a heap.
+/// The relation between the heap limit of a process and the memory limit of its container.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Container {
-    /// Heap limit as a share of the container's limit.
+    /// Heap limit as a share of the memory limit of the container.
     share: f64,
-    /// Memory outside the heap; `None` if unknown.
+    /// Memory outside the heap, in bytes; `None` if unknown.
     native: Option<f64>,
 }
 
 impl Container {
+    /// Returns the relation in a window. If a limit is unknown, or if their ratio is implausible, the share is
+    /// [`DEFAULT_HEAP_SHARE`].
     pub(crate) fn of(configuration: &Configuration, observation: &Observation) -> Self {
         let pair = configuration.heap_limit.zip(configuration.memory_limit);
         let share = pair.map(|(heap, memory)| heap as f64 / memory.max(1) as f64);
@@ -197,12 +200,13 @@ impl Container {
         }
     }
 
-    /// Returns the memory limit of the container that allows this heap limit and the memory outside the heap.
+    /// Returns the smallest memory limit of the container that allows a heap limit and has room for the memory outside
+    /// the heap. Unknown memory outside the heap counts as 0.
     pub(crate) fn around(self, heap_limit: f64) -> f64 {
         (heap_limit / self.share).max(heap_limit + self.native.unwrap_or(0.0))
     }
 
-    /// Returns the heap limit in a container with this limit.
+    /// Returns the heap limit in a container with a memory limit.
     fn heap_of(self, memory_limit: f64) -> f64 {
         (memory_limit * self.share)
             .min(memory_limit - self.native.unwrap_or(0.0))
@@ -210,6 +214,7 @@ impl Container {
     }
 }
 
+/// Returns the point of the price curve at a limit. `observed` is the maximum committed memory of the heap.
 fn point(model: &MemoryModel, heap_limit: f64, memory_limit: f64, observed: f64) -> Point {
     let Price {
         headroom,
@@ -234,6 +239,7 @@ fn point(model: &MemoryModel, heap_limit: f64, memory_limit: f64, observed: f64)
     }
 }
 
+/// Returns the gaps of a window.
 fn gaps(observation: &Observation, configuration: &Configuration) -> Vec<Gap> {
     let live: Vec<f64> = observation.live().collect();
     let grows = live
@@ -243,7 +249,7 @@ fn gaps(observation: &Observation, configuration: &Configuration) -> Vec<Gap> {
     let knows_limit = configuration.heap_limit_known || configuration.memory_limit.is_some();
     let has_blocking = observation.full.iter().any(|full| !full.concurrent);
     let of = [
-        // A window of one process has no deployment. Profiles of a service will know deployments.
+        // The window of a single process never contains a deployment.
         (true, Gap::NoDeployment),
         (observation.window_ns < DAY_NS, Gap::NoPeakHour),
         (!has_blocking, Gap::NoBlockingFullCollection),
@@ -264,8 +270,10 @@ fn gaps(observation: &Observation, configuration: &Configuration) -> Vec<Gap> {
         .collect()
 }
 
-/// Sizes a process by the facts of a window. `limits` are memory limits of the container to price, in bytes; without
-/// them, the curve has shares of the present limit or of the observed peak.
+/// Sizes a process from the facts of a window. `limits` are memory limits of the container for the price curve, in
+/// bytes. If `limits` is empty, the curve has the needed limit and shares of a reference: the present heap limit, but
+/// at most twice the maximum committed memory. If one of the two is unknown, the reference is the other one, or twice
+/// the needed limit if neither is known.
 pub fn size(
     (process, pid): (Option<&str>, Option<u64>),
     configuration: &Configuration,
@@ -296,10 +304,10 @@ pub fn size(
         curve: Vec::new(),
     };
     let Ok(model) = model else { return record };
-    // The process ran with what it had committed. Without that figure, every limit is an extrapolation.
+    // The process ran with its maximum committed memory. If this maximum is unknown, every limit is an extrapolation.
     let observed = observation.committed.unwrap_or(f64::INFINITY);
     let reference = match (configuration.heap_limit, observation.committed) {
-        // A limit far above the peak says nothing about the service.
+        // A limit far above the peak does not indicate how much memory the service needs.
         (Some(limit), Some(peak)) => (limit as f64).min(2.0 * peak),
         (limit, peak) => peak.or(limit.map(|limit| limit as f64)).unwrap_or(2.0 * model.needed()),
     };
@@ -359,9 +367,10 @@ mod tests {
         }
     }
 
-    /// Scenario: a minute of a process with two blocking full collections, in a container without a known limit.
-    /// Guarantee: the bound leaves a tenth of the heap limit beyond live size and young generations; the curve falls;
-    /// limits below the observed peak are extrapolated; limits without headroom have no price.
+    /// Scenario: a process with an unknown limit is sized from one minute with two blocking full collections.
+    /// Guarantee: the bound leaves a tenth of the heap limit in addition to live size and young generations; the limits
+    /// of the curve are in descending order; limits below the observed peak are extrapolated; only limits of at least
+    /// the bound work; only limits without headroom have no price; the gaps are listed; the JSON has the kind `sizing`.
     #[test]
     fn bound_and_curve_follow_from_window() {
         let record = size((Some("shop"), Some(7)), &Configuration::default(), &window(), &[]);
@@ -398,8 +407,10 @@ mod tests {
         );
     }
 
-    /// Scenario: the memory outside the heap is 100 MB, more than a quarter of the container.
-    /// Guarantee: the limit of the container has room for both.
+    /// Scenario: the memory outside the heap is 100 MB, which is more than a quarter of the container; then a limit of
+    /// 220 MB is priced.
+    /// Guarantee: the bound of the container has room for the heap and the memory outside the heap; the heap limit at
+    /// 220 MB is 120 MB.
     #[test]
     fn native_memory_is_part_of_the_limit() {
         let mut observation = window();
@@ -415,9 +426,9 @@ mod tests {
         assert_eq!(at.curve[0].prospect, Prospect::ThrashesOrEnds);
     }
 
-    /// Scenario: a window without a full collection; then one whose live size doubles.
-    /// Guarantee: without a full collection, the bound is unknown with a reason. Growth is a gap, and the bound follows
-    /// the largest live size.
+    /// Scenario: a window has no full collection; then the live size in a window doubles.
+    /// Guarantee: without a full collection, the bound is unknown with a reason, and the curve is empty; growth is a
+    /// gap, and the record has the largest live size.
     #[test]
     fn missing_and_growing_live_size_are_reported() {
         let mut observation = window();

@@ -1,35 +1,37 @@
-//! The test of a difference between two series of blocks, and the correction for several tests.
+//! Test of the difference between two series of blocks, and correction for multiple tests.
 //!
-//! Minutes are not independent of each other, so the unit is a block of five minutes. The statistic is Welch's t of the
-//! block means. Its distribution comes from a studentized bootstrap: blocks are drawn with replacement from each side,
-//! and each draw is divided by its own standard error. With five blocks per side, a plain bootstrap of the difference
-//! is too narrow, because it ignores that the standard error is an estimate.
+//! Consecutive minutes depend on each other, so each value is the mean of a block of five minutes. The statistic is
+//! Welch's t of the block means. Its distribution comes from a studentized bootstrap: blocks are drawn with replacement
+//! from each side, and each draw is divided by its own standard error. With five blocks per side, a plain bootstrap of
+//! the difference is too narrow, because it ignores that the standard error is an estimate.
 
-/// Number of draws. With 5,000 draws, a probability of 1 % is known with an error of about a tenth.
+/// Number of draws. A probability of 1 % then has a standard error of 0.14 percentage points.
 const DRAWS: usize = 4_999;
 
-/// Joint probability of an error of all tests of a change.
+/// Maximum probability that at least one of the tests of a change finds a difference by chance.
 pub const LEVEL: f64 = 0.05;
 
-/// Smallest standard error. Series that are constant and equal have the error 0 otherwise, by which nothing can be
-/// divided.
+/// Minimum standard error. Without a minimum, constant series have the standard error 0, and the statistic would divide
+/// by 0.
 const LEAST_ERROR: f64 = 1e-12;
 
-/// The difference of two series.
+/// The result of a comparison of two series.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Compared {
     /// Mean of the blocks before the change.
     pub before: f64,
     /// Mean of the blocks after the change.
     pub after: f64,
-    /// Lower end of the interval of the difference, at 95 %.
+    /// Lower end of the 95 % confidence interval of the difference.
     pub low: f64,
-    /// Upper end of the interval of the difference, at 95 %.
+    /// Upper end of the 95 % confidence interval of the difference.
     pub high: f64,
-    /// Probability of a difference this far beyond the margin if the true difference does not exceed the margin.
+    /// Probability of a difference at least this far beyond the margin if the true difference does not exceed the
+    /// margin.
     pub p: f64,
 }
 
+/// Mean of a series, and the squared standard error of this mean.
 #[derive(Debug, Clone, Copy)]
 struct Moments {
     mean: f64,
@@ -48,8 +50,8 @@ fn moments(values: impl ExactSizeIterator<Item = f64> + Clone) -> Moments {
 }
 
 /// Compares two series of at least two blocks each. `margin` is the largest difference that does not matter.
-/// `resolution` is the smallest standard error of the difference that the source of the figures allows, above 0. The
-/// same seed gives the same result. Returns `None` if a series is too short or contains a value that is not finite.
+/// `resolution` is the smallest standard error that the precision of the values allows. The same seed yields the same
+/// result. Returns `None` if a series has fewer than two values or contains a value that is not finite.
 pub fn compare(before: &[f64], after: &[f64], margin: f64, resolution: f64, seed: u64) -> Option<Compared> {
     let is_usable = |values: &[f64]| values.len() >= 2 && values.iter().all(|value| value.is_finite());
     if !is_usable(before) || !is_usable(after) {
@@ -90,7 +92,7 @@ pub fn compare(before: &[f64], after: &[f64], margin: f64, resolution: f64, seed
     })
 }
 
-/// Returns which of several tests are significant together at [`LEVEL`], by the method of Holm.
+/// Returns for each test whether it is significant, by the method of Holm with the joint error probability [`LEVEL`].
 pub fn holm(probabilities: &[f64]) -> Vec<bool> {
     let mut order: Vec<usize> = (0..probabilities.len()).collect();
     let of = |place: &usize| probabilities.get(*place).copied().unwrap_or(1.0);
@@ -112,8 +114,9 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    /// Scenario: five tests have probabilities on both sides of the thresholds of Holm.
-    /// Guarantee: tests are significant in the order of their probabilities, up to the first one above its threshold.
+    /// Scenario: five tests have probabilities above and below the thresholds of Holm.
+    /// Guarantee: in ascending order of their probabilities, the tests before the first one above its threshold are
+    /// significant.
     #[test]
     fn holm_stops_at_first_insignificant_test() {
         assert_eq!(holm(&[0.2, 0.009, 0.012, 0.02, 0.6]), [false, true, true, false, false]);
@@ -122,9 +125,10 @@ mod tests {
         assert_eq!(holm(&[]), Vec::<bool>::new());
     }
 
-    /// Scenario: 2,000 pairs of series with five blocks each come from the same distribution: normal, and skewed.
-    /// Guarantee: without a margin, at most 1.5 % of the pairs are below a probability of 1 %, which is the first
-    /// threshold of Holm for five tests.
+    /// Scenario: both series of each pair come from the same distribution, with five blocks each; 2,000 pairs have a
+    /// normal distribution, and 2,000 a skewed one.
+    /// Guarantee: without a margin, at most 1.5 % of the pairs of each distribution have a probability of at most 1 %,
+    /// which is the first threshold of Holm for five tests.
     #[test]
     fn equal_series_rarely_differ() {
         let mut random = fastrand::Rng::with_seed(7);
@@ -144,8 +148,8 @@ mod tests {
         }
     }
 
-    /// Scenario: 500 pairs differ by 30 %, with a noise of 3 % per block; the margin is 5 %.
-    /// Guarantee: at least 95 % of the pairs are below a probability of 1 %.
+    /// Scenario: the series of 500 pairs differ by 30 %, with a noise of 3 % per block; the margin is 5 %.
+    /// Guarantee: at least 95 % of the pairs have a probability of at most 1 %.
     #[test]
     fn changed_series_differ() {
         let mut random = fastrand::Rng::with_seed(8);
@@ -159,8 +163,9 @@ mod tests {
         assert!(found >= 475, "{found} of 500");
     }
 
-    /// Scenario: both series are 0 throughout, or constant and different.
-    /// Guarantee: equal series do not differ, different ones do, and every figure is finite.
+    /// Scenario: both series contain only zeros, or are constant and different.
+    /// Guarantee: the equal series have a probability of 1, the different series a probability below 0.1 %, and both
+    /// intervals are finite.
     #[test]
     fn constant_series_are_compared() {
         let same = compare(&[0.0; 5], &[0.0; 5], 0.0, 0.0, 0).unwrap();
@@ -170,7 +175,7 @@ mod tests {
     }
 
     /// Scenario: a series is too short, or contains a value that is not a number.
-    /// Guarantee: the comparison is unknown.
+    /// Guarantee: the result is `None`.
     #[test]
     fn unusable_series_are_not_compared() {
         assert_eq!(compare(&[1.0], &[1.0, 2.0], 0.0, 1.0, 0), None);
@@ -178,9 +183,9 @@ mod tests {
     }
 
     proptest! {
-        /// Scenario: any two series are compared twice with the same seed, and once with the sides exchanged.
-        /// Guarantee: the result is the same each time; the interval contains the difference; the difference changes
-        /// its sign with the sides.
+        /// Scenario: any two series are compared twice with the same seed, and once with the sides swapped.
+        /// Guarantee: both results with the same seed are equal; the interval contains the difference; the probability
+        /// is above 0 and at most 1; swapped sides have swapped means.
         #[test]
         fn comparison_is_deterministic(
             before in prop::collection::vec(0.0..1e9, 2..12),

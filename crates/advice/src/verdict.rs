@@ -1,15 +1,16 @@
-//! The outcome of an advice that was followed.
+//! The outcome of advice that was followed.
 
 use crate::advice::{AdviceRecord, Expected};
 use crate::change::{ChangeRecord, Measure, MeasureRecord, Normalization, Outcome};
 use crate::proof::{Kind, Verdict};
 use crate::sizing::Ends;
 
-/// Difference of the allocation above which the load counts as changed.
+/// Relative difference between the allocation rates above which the load counts as changed. Judgement, not measured.
 const MAX_LOAD_DIFFERENCE: f64 = 0.3;
 
-/// Returns the mean of a measure after the change, converted back if it was normalized: what it would be at the load
-/// before the change. `per_second` is the divisor per second before the change.
+/// Returns the mean of a measure after the change. A normalized stopped share is converted to a share of the time at
+/// the load before the change. `per_second` is that load: requests or allocated bytes per second. Returns `None` if the
+/// mean or a required load is unknown.
 fn after(record: &MeasureRecord, per_second: Option<f64>) -> Option<f64> {
     let after = record.after?;
     match record.normalization {
@@ -19,12 +20,13 @@ fn after(record: &MeasureRecord, per_second: Option<f64>) -> Option<f64> {
     }
 }
 
+/// Returns whether a value is in its range, or `None` if the range or the value is unknown.
 fn is_within(range: Option<Ends>, value: Option<f64>) -> Option<bool> {
     let ([low, high], value) = range.zip(value)?;
     Some(low <= value && value <= high)
 }
 
-/// Returns the value of the configuration that a kind of advice sets.
+/// Returns whether the configuration after the change has the value that the advice proposes.
 fn is_followed(advice: &AdviceRecord, change: &ChangeRecord) -> bool {
     let Some(setting) = &advice.setting else { return false };
     let decimal = |name: &str| {
@@ -41,8 +43,9 @@ fn is_followed(advice: &AdviceRecord, change: &ChangeRecord) -> bool {
     }
 }
 
-/// Judges an advice by the change to its setting. Returns `None` if the change is not to this setting, if it also
-/// changed the version or the runtime, or if it has no verdict yet.
+/// Returns the outcome of advice, given a change of the configuration. Returns `None` for a refusal, if the change did
+/// not apply the setting, if the version or the runtime changed as well, if the comparison needs more minutes, or if no
+/// expected measure has a value after the change.
 pub fn judge(advice: &AdviceRecord, change: &ChangeRecord) -> Option<Verdict> {
     let expected: Expected = advice.expected?;
     let same_program = change.before.version == change.after.version && change.before.runtime == change.after.runtime;
@@ -130,7 +133,7 @@ mod tests {
         }
     }
 
-    /// A profile with constant minutes.
+    /// Returns a profile with constant minutes.
     fn profile(configuration: Configuration, minutes: u64, share: f64, allocated: u64) -> Profile {
         let mut profile = Profile::new("shop", configuration);
         for at in 0..minutes {
@@ -148,6 +151,7 @@ mod tests {
         profile
     }
 
+    /// Returns the outcome of [`advice`] for a service with these figures after the change.
     fn judged(after: &Configuration, minutes: u64, share: f64, allocated: u64) -> Option<Verdict> {
         let before = profile(Configuration::default(), 25, 0.06, 6_000_000_000);
         judge(
@@ -156,10 +160,11 @@ mod tests {
         )
     }
 
-    /// Scenario: a process returns with the advised budget; its stopped share is inside and outside of the range; its
-    /// load is higher by 25 % and by 40 %; it has another budget, another version, or ran for 10 minutes only.
-    /// Guarantee: the advice is kept, failed, or without a verdict; the share is normalized by the allocation; a load
-    /// that differs by more than 30 % is `load_changed`.
+    /// Scenario: a service restarts with the advised budget, and its stopped share is inside or outside the range; its
+    /// load is higher by 25 % or by 40 %; the service ran for only 10 minutes, or restarted with another budget or
+    /// version.
+    /// Guarantee: the verdict is `kept` inside the range and `failed` outside of it; a share at 1.25 times the load is
+    /// converted to the earlier load; the load that is 40 % higher is `load_changed`; the other cases have no verdict.
     #[test]
     fn advice_is_judged_by_the_change() {
         let set = Configuration {
@@ -169,7 +174,7 @@ mod tests {
         let same = 6_000_000_000;
         assert_eq!(judged(&set, 25, 0.02, same), Some(Verdict::Kept));
         assert_eq!(judged(&set, 25, 0.035, same), Some(Verdict::Failed));
-        // 3.5 % at 1.25 times the allocation is 2.8 % at the load before.
+        // A share of 3.5 % at 1.25 times the allocation corresponds to 2.8 % at the load before the change.
         assert_eq!(judged(&set, 25, 0.035, same / 4 * 5), Some(Verdict::Kept));
         assert_eq!(judged(&set, 25, 0.02, same / 5 * 7), Some(Verdict::LoadChanged));
         assert_eq!(judged(&set, 10, 0.02, same), None);

@@ -1,4 +1,4 @@
-//! The memory that a process needs, and advice about its settings, as text.
+//! Text of `gcwatch advise`: the memory that a process needs, and advice about its settings.
 
 use std::io::{self, Write};
 
@@ -10,10 +10,10 @@ use crate::table::{HEADING, wrapped};
 use crate::units::{Bytes, plural};
 
 const UNKNOWN: &str = "unknown";
-/// Indent of the lines below a setting.
+/// Column at which the text of the lines below a setting starts.
 const INDENT: usize = 12;
 
-/// Converts a figure to whole bytes.
+/// Converts a figure to bytes, rounded down. A negative figure becomes 0.
 fn bytes(value: f64) -> Bytes {
     Bytes(value.max(0.0) as u64)
 }
@@ -26,12 +26,13 @@ fn millis(ns: f64) -> String {
     format!("{:.2} ms", ns / 1e6)
 }
 
+/// Formats a change in bytes with its sign.
 fn signed(change: f64) -> String {
     let sign = if change < 0.0 { '-' } else { '+' };
     format!("{sign}{}", bytes(change.abs()))
 }
 
-/// Writes a sizing record.
+/// Writes a sizing record: the bound or the reason why it is unknown, the gaps, and the price curve.
 pub fn write_sizing(out: &mut dyn Write, record: &SizingRecord) -> io::Result<()> {
     let name = record.process.as_deref().map(shown);
     let pid = record.pid.map(|pid| format!("pid {pid}"));
@@ -69,6 +70,7 @@ pub fn write_sizing(out: &mut dyn Write, record: &SizingRecord) -> io::Result<()
     curve(out, &record.curve)
 }
 
+/// Writes the price curve as a table. Writes nothing if the curve is empty.
 fn curve(out: &mut dyn Write, points: &[Point]) -> io::Result<()> {
     if points.is_empty() {
         return Ok(());
@@ -104,7 +106,8 @@ fn curve(out: &mut dyn Write, points: &[Point]) -> io::Result<()> {
     Ok(())
 }
 
-/// Writes advice in five lines each, then refusals in one line each.
+/// Writes five items for each piece of advice (setting, stopped share, price, reason, check), and then one item for
+/// each refusal. If all kinds are refused for the same reason, the reason is written once.
 pub fn write(out: &mut dyn Write, records: &[AdviceRecord]) -> io::Result<()> {
     for record in records {
         if let (Some(setting), Some(expected)) = (&record.setting, &record.expected) {
@@ -126,7 +129,7 @@ pub fn write(out: &mut dyn Write, records: &[AdviceRecord]) -> io::Result<()> {
     writeln!(out, "\n{HEADING}no advice{HEADING:#}")?;
     let Some(first) = refusals.first() else { return Ok(()) };
     if refusals.len() > 1 && refusals.iter().all(|record| record.because.text == first.because.text) {
-        // The window itself is the reason for every kind. The reason is stated once.
+        // The window is unsuitable for predictions of any kind, so the reason is stated once.
         let kinds: Vec<&str> = refusals.iter().map(|record| record.advice.title()).collect();
         return writeln!(out, "  {}: {}", kinds.join(", "), wrapped(&first.because.text, 4));
     }
@@ -137,7 +140,7 @@ pub fn write(out: &mut dyn Write, records: &[AdviceRecord]) -> io::Result<()> {
     Ok(())
 }
 
-/// Returns the measured and the expected stopped share.
+/// Returns the text for the measured and the expected stopped share.
 fn gain(now: &Measures, expected: &Expected) -> String {
     let before = now.stopped_share.map_or_else(|| UNKNOWN.to_owned(), percent);
     match expected.stopped_share {
@@ -150,7 +153,7 @@ fn gain(now: &Measures, expected: &Expected) -> String {
     }
 }
 
-/// Returns the measured and expected values of the other measures.
+/// Returns the text for the measured and expected values of the other measures.
 fn price(now: &Measures, expected: &Expected) -> String {
     let range = |ends: Option<Ends>, show: &dyn Fn(f64) -> String| match ends {
         Some([low, high]) => format!("{} to {}", show(low), show(high)),

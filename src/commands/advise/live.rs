@@ -1,4 +1,4 @@
-//! Observes a live process: records its collections, and reads its memory, CPU and configuration.
+//! Observation of a live process: records its collections, and reads its memory, CPU and configuration.
 
 use std::io::Cursor;
 use std::time::Duration;
@@ -20,13 +20,13 @@ use crate::commands::cli::{AdviseArgs, Profile};
 use crate::commands::output::say;
 use crate::commands::record::{END_TIMEOUT, begin, session};
 
-/// Maximum size of a recording in memory: hours of a process with ten collections per second.
+/// Maximum size of a recording in memory. A process with ten collections per second reaches this size after hours.
 const MAX_BYTES: usize = 256 << 20;
 const READ_BYTES: usize = 64 << 10;
-/// Timeout for the session that resets the event levels.
+/// Timeout for the session that resets the event levels of the runtime.
 const HEAL_TIMEOUT: Duration = Duration::from_secs(3);
 
-/// Facts from `/proc` at one time.
+/// Facts from `/proc` and the control group of a process at one time. Unknown values are `None`.
 #[derive(Debug, Default)]
 struct Reading {
     /// CPU time since the start of the process, in seconds.
@@ -37,7 +37,8 @@ struct Reading {
     cpus: Option<f64>,
 }
 
-/// Records a process and reads its facts.
+/// Records a process for the requested duration, until a signal, or until the recording is too large. Returns the
+/// recording, and the facts that it does not contain.
 pub(super) async fn observe(pid: u32, args: &AdviseArgs) -> anyhow::Result<(Source, Outside)> {
     let asked = BurstTarget::find(pid).await?;
     let major = asked.major();
@@ -76,7 +77,8 @@ pub(super) async fn observe(pid: u32, args: &AdviseArgs) -> anyhow::Result<(Sour
                 ));
             }
             is_stopping = true;
-            // The process still runs as in the window. An unreadable file leaves its facts unknown.
+            // The facts are read before the session stops, while the process still runs as in the window. They remain
+            // unknown if the process has exited.
             after = read(&asked.process, major)
                 .await
                 .ok()
@@ -123,12 +125,14 @@ pub(super) async fn observe(pid: u32, args: &AdviseArgs) -> anyhow::Result<(Sour
     ))
 }
 
-/// Reads the memory, limits and CPU of a process.
+/// Reads the memory, limits and CPU of a process on a blocking thread.
 async fn read(process: &Process, major: Option<u32>) -> anyhow::Result<Reading> {
     let process = process.clone();
     read_process_files(process.pid, move || reading(&process, major)).await
 }
 
+/// Reads the memory, limits and CPU of a process. All facts are unknown if `/proc` does not show the process. Blocks
+/// the calling thread.
 fn reading(process: &Process, major: Option<u32>) -> Reading {
     if !process.visible {
         return Reading::default();
@@ -153,16 +157,19 @@ fn reading(process: &Process, major: Option<u32>) -> Reading {
     }
 }
 
-/// Returns the CPU time of a process, from the fields `utime` and `stime` of its `stat`.
+/// Returns the CPU time of a process in seconds, from the fields `utime` and `stime` of `/proc/PID/stat`, or `None` if
+/// the file is damaged.
 fn cpu_seconds(stat: &str, ticks_per_second: u64) -> Option<f64> {
-    // The name of the program can contain anything, also parentheses.
+    // The name of the program is in parentheses and can itself contain parentheses, so parsing starts after the last
+    // one.
     let (_, rest) = stat.rsplit_once(')')?;
     let mut fields = rest.split_ascii_whitespace().skip(11);
     let (user, system): (u64, u64) = (fields.next()?.parse().ok()?, fields.next()?.parse().ok()?);
     Some(user.checked_add(system)? as f64 / ticks_per_second.max(1) as f64)
 }
 
-/// Returns the number of CPUs on which a process may run: `Cpus_allowed_list: 0-3,8`.
+/// Returns the number of CPUs on which a process may run, from a line of `/proc/PID/status` such as
+/// `Cpus_allowed_list: 0-3,8`. Returns `None` if the line is missing or damaged.
 fn allowed_cpus(status: &str) -> Option<f64> {
     let list = status
         .lines()
@@ -180,8 +187,9 @@ fn allowed_cpus(status: &str) -> Option<f64> {
 mod tests {
     use super::*;
 
-    /// Scenario: files of `/proc` are as the kernel writes them, with a program whose name has a parenthesis, or cut.
-    /// Guarantee: CPU time and the number of CPUs are parsed; a cut file has neither.
+    /// Scenario: files of `/proc` are parsed: as the kernel writes them, with a parenthesis in the name of the program,
+    /// truncated, with a reversed range of CPUs, or without the line.
+    /// Guarantee: the CPU time and the number of CPUs are parsed; damaged and incomplete files yield `None`.
     #[test]
     fn files_of_proc_are_read() {
         let stat = "7 (a) b) S 1 7 7 0 -1 4194560 2 0 0 0 250 50 0 0 20 0 30 0 123 456 789";

@@ -1,19 +1,20 @@
-//! Another collector: server GC for a process whose collections walk dead objects.
+//! Another collector: server GC for a workstation process whose collections walk dead objects.
 //!
-//! Server GC never showed the walk. The way back, and DATAS, are refused: the budget under DATAS is not visible, and
-//! the memory of server GC is known only as an upper bound.
+//! No measured run of server GC walked dead objects. Advice for workstation GC or DATAS is never given: events do not
+//! show the budget under DATAS, and the memory of server GC can be predicted only as an upper bound.
 
 use super::{Expected, Found, Prediction, Subject, check, ends, mebibytes};
 use crate::model::{Range, YoungModel};
 use crate::setting::{Setting, Variable};
 
-/// Share of young collections that must walk.
+/// Minimum share of young collections that walk dead objects. Judgement, not measured.
 const MIN_WALKED: f64 = 0.1;
-/// Number of CPUs with which server GC was measured.
+/// Maximum number of CPUs with which server GC was measured.
 const MEASURED_CPUS: f64 = 2.0;
-/// Upper end of the memory change per byte that server GC allocates between two collections.
+/// Maximum increase of memory per byte that server GC allocates between two collections. Measured in 19 runs.
 const MEMORY_PER_BYTE: f64 = 2.8;
 
+/// Predicts the effect of server GC without DATAS.
 pub(super) fn predict(subject: &Subject<'_>) -> Found {
     let configuration = subject.configuration;
     match configuration.server {

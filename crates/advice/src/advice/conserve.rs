@@ -1,18 +1,22 @@
-//! `GCConserveMemory`: less free space in generation 2, for more CPU. This is never an improvement of pauses.
+//! `GCConserveMemory`: less free space in generation 2 at the price of more CPU. The setting never shortens pauses.
 
 use super::{Expected, Found, Prediction, Subject, check, ends, mebibytes};
 use crate::model::Range;
 use crate::setting::{Setting, Variable};
 
-/// Minimum free space between old objects, in bytes, and as a share of the committed heap.
+/// Minimum free space between old objects, in bytes. Judgement, not measured.
 const MIN_FREE: f64 = 50e6;
+/// Minimum free space between old objects, as a share of the committed heap. Judgement, not measured.
 const MIN_FREE_SHARE: f64 = 0.2;
-/// The only value that was measured.
+/// Level of the setting. Other levels were not measured.
 const LEVEL: u64 = 7;
-/// Stopped share and CPU afterwards, as factors. One load was measured: 1.22 and 1.43.
+/// Factor by which the stopped share changes. One load was measured, with a factor of 1.22. The range is judgement.
 const STOPPED: Range = Range { low: 0.9, high: 1.6 };
+/// Factor by which the CPU of the process changes. One load was measured, with a factor of 1.43. The range is
+/// judgement.
 const CPU: Range = Range { low: 0.9, high: 1.6 };
 
+/// Predicts the effect of the setting on a workstation process with enough free space between old objects.
 pub(super) fn predict(subject: &Subject<'_>) -> Found {
     let (observation, configuration) = (subject.observation, subject.configuration);
     if let Some(level) = configuration.conserve_memory {

@@ -7,15 +7,19 @@ use crate::setting::Setting;
 use crate::sizing::{Container, bytes};
 use clr_gc::gc::Asker;
 
-/// Minimum number of full collections at the limit.
+/// Minimum number of blocking full collections that ran because memory was short. Judgement, not measured.
 const MIN_AT_LIMIT: usize = 2;
-/// Full collections after twice the headroom, as a share of those before: a half, with the uncertainty of the rate.
+/// Ratio of the full collections with twice the headroom to those with the present headroom. The model predicts one
+/// half. The width of the range is judgement.
 const AFTER_TWICE: Range = Range { low: 0.33, high: 0.75 };
-/// Minimum length of a window that shows that a limit is not needed, in seconds: 7 days.
+/// Minimum length of a window for advice to lower the limit, in seconds: 7 days. Judgement: a shorter window can miss
+/// the peak of a week.
 const MIN_LOWER_S: f64 = 7.0 * 86_400.0;
-/// A lower limit must be at least this much lower, as a share of the present limit.
+/// Maximum lower limit, as a share of the present limit. A smaller reduction does not justify a change. Judgement, not
+/// measured.
 const MAX_KEPT: f64 = 0.9;
 
+/// Creates a check that lasts 10 minutes at the same load, within 5 %.
 fn check(text: String) -> Check {
     Check {
         text,
@@ -24,7 +28,8 @@ fn check(text: String) -> Check {
     }
 }
 
-/// Predicts twice the headroom, with the full collections of the window as proof.
+/// Predicts the effect of a limit that doubles the headroom. Requires blocking full collections in the window that ran
+/// because memory was short.
 pub(super) fn raise(subject: &Subject<'_>) -> Found {
     let (observation, configuration) = (subject.observation, subject.configuration);
     let at_limit = |full: &&Full| !full.concurrent && full.asker == Asker::Limit;
@@ -45,7 +50,7 @@ pub(super) fn raise(subject: &Subject<'_>) -> Found {
     let pause = median(forced.iter().filter_map(|full| full.pause_ns));
     let pause = pause.ok_or_else(|| "the length of the full collections is unknown".to_owned())?;
     let per_minute = forced.len() as f64 / (observation.seconds() / 60.0);
-    // What was promoted between two of them is the headroom in fact.
+    // The bytes promoted between two of these collections equal the actual headroom.
     let headroom = (model.promotion + model.large) * 60.0 / per_minute;
     if headroom <= 0.0 {
         return Err("nothing was promoted between full collections, so more memory does not delay them".to_owned());
@@ -83,8 +88,8 @@ pub(super) fn raise(subject: &Subject<'_>) -> Found {
     })
 }
 
-/// Predicts the smallest limit that the service has shown it needs. `any_window` accepts a short window, which a blind
-/// prediction has.
+/// Predicts the effect of the smallest limit that the window supports. `any_window` also accepts windows shorter than
+/// [`MIN_LOWER_S`], for blind predictions.
 pub(super) fn lower(subject: &Subject<'_>, any_window: bool) -> Found {
     let (observation, configuration) = (subject.observation, subject.configuration);
     let Some(memory_limit) = configuration.memory_limit else {

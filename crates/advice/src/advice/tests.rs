@@ -5,7 +5,7 @@ use clr_gc::gc::Asker;
 
 const MEGA: f64 = 1e6;
 
-/// Returns a young collection of a service with few survivors.
+/// Returns a young collection of a service with few survivors, with or without a walk of dead objects.
 fn young(generation: u32, walks: bool) -> Young {
     Young {
         generation,
@@ -83,7 +83,7 @@ fn all(observation: &Observation, configuration: &Configuration, unproven: bool)
     advise(&subject, &terms)
 }
 
-/// Returns the record of a kind, with predictions of kinds without proof.
+/// Returns the record of a kind, with predictions of kinds that have no proof.
 fn of(kind: Kind, observation: &Observation, configuration: &Configuration) -> AdviceRecord {
     let records = all(observation, configuration, true);
     records.into_iter().find(|record| record.advice == kind).unwrap()
@@ -95,9 +95,10 @@ fn refused(record: &AdviceRecord, words: &str) {
     assert!(record.because.text.contains(words), "{}", record.because.text);
 }
 
-/// Scenario: a process for which two kinds have a prediction, without and with `unproven`, in a version without proofs.
-/// Guarantee: each kind has one record. Without proof, every record is a refusal that says so or names a fact. On
-/// request, the predictions are shown, marked, and before the refusals.
+/// Scenario: a process for which the budget of generation 0 has a prediction gets advice without and with `unproven`;
+/// no kind has a proof.
+/// Guarantee: each kind has one record; without `unproven`, every record is a refusal, and the budget is refused for
+/// its missing proof; with `unproven`, the prediction is marked as unproven and precedes the refusals.
 #[test]
 fn kind_without_proof_is_refused() {
     let (observation, configuration) = (window(false), workstation());
@@ -112,7 +113,8 @@ fn kind_without_proof_is_refused() {
 }
 
 /// Scenario: a proof admits a kind, and then ten verdicts of this kind fail.
-/// Guarantee: the admitted kind advises without a mark; a failed kind is refused with its rate, even on request.
+/// Guarantee: the admitted kind gives advice that is not marked as unproven; after the failed verdicts, the kind is
+/// refused with its hit rate.
 #[test]
 fn admitted_kind_advises_until_it_fails() {
     let (observation, configuration) = (window(false), workstation());
@@ -149,8 +151,10 @@ fn admitted_kind_advises_until_it_fails() {
     refused(&first(&rates), "0 of 10 verdicts");
 }
 
-/// Scenario: a record is made twice, at another time, and then changed.
-/// Guarantee: the same facts have the same id; the hash covers the time and every number, but not the verdict.
+/// Scenario: a record is created twice from the same facts; then its verdict, its time or a range is changed; the
+/// record is written as JSON and read again.
+/// Guarantee: both records are equal; the hash covers the time and the range, but not the verdict; the record read from
+/// JSON matches its hash.
 #[test]
 fn record_is_sealed() {
     let record = of(Kind::Gen0Size, &window(false), &workstation());
@@ -174,8 +178,8 @@ fn record_is_sealed() {
     assert!(read.is_unchanged() && text.starts_with(r#"{"kind":"advice","id":""#));
 }
 
-/// Scenario: a window loses events; its load drifts.
-/// Guarantee: every kind is refused with this reason.
+/// Scenario: a window has lost events, a load that drifts, or too few young collections.
+/// Guarantee: every kind is refused, and the reason names the fault of the window.
 #[test]
 fn unusable_window_refuses_every_kind() {
     for (change, words) in [
@@ -194,16 +198,17 @@ fn unusable_window_refuses_every_kind() {
     }
 }
 
-/// Scenario: a workstation process with few survivors and no walk; then traps of `GCgen0size`, one by one: server GC,
-/// DATAS, a value that is already set, many survivors, a short stopped share, no room under the limit, an unknown
-/// limit.
-/// Guarantee: the value is hexadecimal and at most four budgets; gain and price are ranges. Each trap is a refusal.
+/// Scenario: a workstation process has few survivors and no walk; then one condition at a time changes: server GC,
+/// DATAS, an unknown collector, a budget that is already set, a low stopped share, no room below the limit, an unknown
+/// limit, many survivors, a budget near the maximum, walks.
+/// Guarantee: the value is hexadecimal and at most four times the observed budget; the stopped share and the change of
+/// the memory are ranges, and the CPU is unknown; each changed condition is a refusal with its reason.
 #[test]
 fn budget_of_generation_0_has_its_traps() {
     let (plain, configuration) = (window(false), workstation());
     let record = of(Kind::Gen0Size, &plain, &configuration);
     let variable = &record.setting.as_ref().unwrap().variables[0];
-    // 16 MB are 15.26 MiB. Four times that is 61 MiB.
+    // 16 MB are 15.26 MiB. Four times this budget is 61 MiB, rounded down.
     assert_eq!(
         (variable.name.as_str(), variable.decimal),
         ("DOTNET_GCgen0size", 61 << 20)
@@ -236,17 +241,17 @@ fn budget_of_generation_0_has_its_traps() {
     refusal(&|one, _| many(one), "can walk all of generation 0");
     let large = |one: &mut Observation| one.young.iter_mut().for_each(|young| young.gen0_before = 120.0 * MEGA);
     refusal(&|one, _| large(one), "takes at most 128 MiB");
-    // With the walk, the share of the time is the same for any budget.
+    // With walks, the stopped share is about the same for any budget.
     refused(
         &of(Kind::Gen0Size, &window(true), &configuration),
         "within the uncertainty",
     );
 }
 
-/// Scenario: all collections walk; then no collection walks, server GC is in use, the CPUs are unknown, one or many,
-/// the runtime is old, and the limit leaves no room.
-/// Guarantee: only walking collections on two CPUs get server GC without DATAS, with an upper bound of the memory; .NET
-/// 8 has no setting of DATAS.
+/// Scenario: all collections walk dead objects, on .NET 10 and .NET 8; then one condition at a time changes: no walks,
+/// server GC, an unknown number of CPUs, one CPU, 16 CPUs, an old runtime, no room below the limit.
+/// Guarantee: the walking collections on two CPUs get server GC without DATAS, with a lower stopped share and an upper
+/// bound of the memory; .NET 8 gets no setting for DATAS; each changed condition is a refusal with its reason.
 #[test]
 fn server_gc_is_for_walking_collections() {
     let (walked, configuration) = (window(true), workstation());
@@ -279,10 +284,10 @@ fn server_gc_is_for_walking_collections() {
     refusal(&|one| one.heap_limit = Some(310 << 20), "no room");
 }
 
-/// Scenario: four full collections ran because memory was short, in a container of 400 MiB; then one, and without a
-/// known limit.
-/// Guarantee: the higher limit adds what was promoted between two of them, and about halves their share of the time.
-/// With less proof there is no advice.
+/// Scenario: four blocking full collections ran because memory was short in a container of 400 MiB; then the limit is
+/// unknown, or only one such collection ran.
+/// Guarantee: the higher limit adds the bytes promoted between two of these collections, and removes 25 to 67 % of
+/// their stopped share; a lower limit, an unknown limit and a single collection are refused.
 #[test]
 fn higher_limit_needs_collections_at_the_limit() {
     let mut observation = window(false);
@@ -294,7 +299,8 @@ fn higher_limit_needs_collections_at_the_limit() {
         ..workstation()
     };
     let record = of(Kind::LimitRaise, &observation, &limited);
-    // 60 collections of generation 1 promoted 18 MB in 20 s. A quarter of that lies between two full collections.
+    // 60 collections of generation 1 promoted 18 MB in 20 s. A quarter of these bytes was promoted between two full
+    // collections.
     let bytes = record.setting.as_ref().unwrap().memory_limit.unwrap();
     assert_eq!(bytes >> 20, 406);
     let [low, high] = record.expected.unwrap().stopped_share.unwrap();
@@ -306,10 +312,11 @@ fn higher_limit_needs_collections_at_the_limit() {
     refused(&of(Kind::LimitRaise, &observation, &limited), "1 of 1 full collections");
 }
 
-/// Scenario: a container of 1 GiB whose limit was never felt, in a window of 20 s and of 8 days; then a container that
-/// is about as small as needed, and one without a known limit.
-/// Guarantee: only a week allows a lower limit, which is the bound of the sizing; a blind prediction accepts any
-/// window.
+/// Scenario: a container of 1 GiB never ran short of memory in a window of 20 s, and in one of 8 days; then the
+/// container is about as small as needed, or its limit is unknown.
+/// Guarantee: the short window is refused for its length unless a blind prediction is requested, whose limit is the
+/// bound of the sizing rounded up to 1 MiB; the window of 8 days is refused only for the missing proof; the small
+/// container and the unknown limit are refused.
 #[test]
 fn lower_limit_needs_a_week() {
     let mut observation = window(false);
@@ -343,8 +350,9 @@ fn lower_limit_needs_a_week() {
     refused(&of(Kind::LimitLower, &observation, &workstation()), "--limit");
 }
 
-/// Scenario: large objects trigger one of two full collections; then none.
-/// Guarantee: the threshold is refused in both cases, with the counts and the command that finds the code.
+/// Scenario: large objects trigger none of two full collections, and then one.
+/// Guarantee: the threshold is refused in both cases with the counts; in the second case, the reason has the rates and
+/// the command that finds the code.
 #[test]
 fn large_object_threshold_is_refused() {
     let mut observation = window(false);
@@ -358,8 +366,10 @@ fn large_object_threshold_is_refused() {
     refused(&record, "`gcwatch allocations 7`");
 }
 
-/// Scenario: a third of the heap is free space between old objects; then little of it, and the setting exists.
-/// Guarantee: the trade returns at most the free space, and states more CPU and a longer stopped share as its price.
+/// Scenario: little of the heap is free space between old objects, then a third of the heap is; then the setting
+/// already has a value.
+/// Guarantee: only the process with much free space gets the setting, which returns at most the free space, with more
+/// CPU and a higher stopped share as its price.
 #[test]
 fn conserved_memory_costs_cpu() {
     let mut observation = window(false);
@@ -381,8 +391,9 @@ fn conserved_memory_costs_cpu() {
     refused(&of(Kind::ConserveMemory, &observation, &set), "already set, to 5");
 }
 
-/// Scenario: every kind for windows with and without the walk, on workstation and server GC, with unknown facts.
-/// Guarantee: a record never promises a tail pause, and each number of its ranges is finite and ordered.
+/// Scenario: advice is given for windows with walks, without walks and without facts, on workstation GC, on server GC,
+/// and with an unknown configuration.
+/// Guarantee: the ends of every range are finite and in ascending order.
 #[test]
 fn ranges_are_ordered() {
     let unknown = Configuration::default();

@@ -1,6 +1,6 @@
 use super::*;
 
-/// A synthetic service: minutes with the noise of real ones.
+/// A synthetic service that yields minutes with realistic noise.
 struct Service {
     /// Requests per second.
     load: f64,
@@ -8,7 +8,7 @@ struct Service {
     allocation: f64,
     /// Live bytes.
     live: f64,
-    /// Requests of full collections by the program, per minute.
+    /// Full collections that the program requests, per minute.
     collects: f64,
     /// Whether requests are observed.
     has_requests: bool,
@@ -22,8 +22,8 @@ const STEADY: Service = Service {
     has_requests: true,
 };
 
-/// Returns minutes of a service. The load drifts slowly: each minute keeps seven tenths of the deviation of the minute
-/// before, so that minutes depend on each other.
+/// Returns a profile of a service. The load drifts: each minute keeps 70 % of the deviation of the previous minute, so
+/// that consecutive minutes depend on each other.
 fn profile(service: &Service, minutes: u64, random: &mut fastrand::Rng) -> Profile {
     let mut noise = |sigma: f64| 1.0 + sigma * ((0..12).map(|_| random.f64()).sum::<f64>() - 6.0);
     let mut profile = Profile::new("shop", Configuration::default());
@@ -33,7 +33,7 @@ fn profile(service: &Service, minutes: u64, random: &mut fastrand::Rng) -> Profi
         let requests = 60.0 * service.load * (1.0 + drift);
         let allocated = requests * service.allocation * noise(0.01);
         let young = allocated / 64e6;
-        // A full collection for each 3 GB, spread over minutes as they come.
+        // A full collection runs for each 3 GB of allocations, in addition to requested ones.
         let full = (allocated / 3e9 + service.collects + noise(0.3) - 1.0).round().max(0.0);
         let pause = 2e6 * noise(0.08);
         let live = service.live * noise(0.005);
@@ -60,7 +60,7 @@ fn verdict(record: &ChangeRecord, measure: Measure) -> Outcome {
     record.measure(measure).unwrap().verdict.unwrap()
 }
 
-/// Returns how many of `pairs` changes have this verdict.
+/// Returns the number of changes, of `pairs` generated ones, that satisfy a condition.
 fn count(pairs: u64, after: &Service, is_found: impl Fn(&ChangeRecord) -> bool) -> u64 {
     let mut random = fastrand::Rng::with_seed(11);
     let mut found = 0;
@@ -74,9 +74,9 @@ fn count(pairs: u64, after: &Service, is_found: impl Fn(&ChangeRecord) -> bool) 
 
 const PAIRS: u64 = 200;
 
-/// Scenario: 200 pairs of 25 minutes come from the same service, at the same load, at 1.15 times the load, and at twice
-/// the load.
-/// Guarantee: at most 5 % of the pairs have any verdict but `same`.
+/// Scenario: in 200 pairs of profiles with 25 minutes each, the service is unchanged, and its load is the same, 1.15
+/// times as high, or twice as high.
+/// Guarantee: at each load, at most 5 % of the pairs have a verdict other than `same`.
 #[test]
 fn unchanged_service_is_the_same() {
     for load in [1.0, 1.15, 2.0] {
@@ -94,9 +94,9 @@ fn unchanged_service_is_the_same() {
     }
 }
 
-/// Scenario: in 200 pairs each, the second version allocates 30 % more per request, keeps 50 MB more, or requests two
-/// more full collections per minute; its load is the same, or twice as high.
-/// Guarantee: at least 95 % of the pairs report the changed measure as worse.
+/// Scenario: in 200 pairs of profiles for each change, the second version allocates 30 % more per request, has 50 MB
+/// more live bytes, or requests two more full collections per minute; its load is the same, or twice as high.
+/// Guarantee: for each change and load, at least 95 % of the pairs have the verdict `worse` for the changed measure.
 #[test]
 fn changed_measure_is_found() {
     for load in [1.0, 2.0] {
@@ -118,7 +118,8 @@ fn changed_measure_is_found() {
                     ..STEADY
                 },
             ),
-            // Twice the load hides requests at a fixed rate per minute, so their rate grows with the load.
+            // Normalization by a doubled load would hide a fixed number of requests per minute, so this number grows
+            // with the load.
             (
                 Measure::FullCollections,
                 Service {
@@ -138,9 +139,11 @@ fn changed_measure_is_found() {
     }
 }
 
-/// Scenario: a change is compared twice; then after 10 minutes, with a gap, with warm-up, and with lost events.
-/// Guarantee: the record is the same each time; before five whole blocks, every verdict is `unknown` with the time
-/// left; warm-up and damaged minutes are left out and counted.
+/// Scenario: a change is compared twice; then the side after the change has 10 minutes, a warm-up, lost events or a
+/// gap, or the side before the change has 24 minutes.
+/// Guarantee: both records are equal; with two blocks, every verdict is `unknown` with a reason and the minutes left; a
+/// short side before the change has no minutes left; warm-up and damaged minutes are counted and not part of a block,
+/// and a gap separates blocks.
 #[test]
 fn verdict_needs_five_blocks() {
     let mut random = fastrand::Rng::with_seed(1);
@@ -185,8 +188,8 @@ fn verdict_needs_five_blocks() {
 }
 
 /// Scenario: requests are not observed; the allocation rate is the same, and 30 % higher.
-/// Guarantee: the same rate is `same`. A higher rate is `unknown` with a reason, because more load looks the same; the
-/// stopped share is compared per allocated gigabyte.
+/// Guarantee: the verdict on the same rate is `same`; the verdict on the higher rate is `unknown`, because more load
+/// would look the same; the stopped share is compared per allocated gigabyte, and its verdict is `same`.
 #[test]
 fn higher_allocation_without_requests_is_unknown() {
     let before = Service {
@@ -209,8 +212,9 @@ fn higher_allocation_without_requests_is_unknown() {
     assert_eq!(stopped.verdict, Some(Outcome::Same));
 }
 
-/// Scenario: no minute of a side has a full collection.
-/// Guarantee: the live size is unknown with a reason, and the other measures have verdicts.
+/// Scenario: no minute after the change has a live size.
+/// Guarantee: the verdict on the live size is `unknown` with a reason; the median pause has a verdict; the record is
+/// the same after a round trip through JSON.
 #[test]
 fn missing_measure_is_unknown() {
     let mut random = fastrand::Rng::with_seed(3);
