@@ -1,5 +1,5 @@
-//! Enumerations. Each one is a number with names for the known values. Newer runtimes add values, so an unknown value
-//! keeps its number and is displayed as `Unknown(19)`.
+//! Enumerations. Each enumeration is a number with names for the known values. Newer runtimes add values, so an unknown
+//! value keeps its number and is displayed as `Unknown(19)`.
 
 use std::fmt;
 
@@ -187,13 +187,13 @@ code! {
         SIZED_REF = 4 "SizedRef",
         /// Overflow of the mark stack.
         OVERFLOW = 5 "Overflow",
-        /// Dependent handles. Sent twice per heap and collection; add up the bytes.
+        /// Dependent handles. The event is sent twice per heap and collection, and the bytes must be added up.
         DEPENDENT_HANDLE = 6 "DependentHandle",
         /// Objects that newly wait for their finalizer.
         NEW_FINALIZER = 7 "NewFQ",
         /// Objects taken from the mark stack of another heap (server GC).
         STEAL = 8 "Steal",
-        /// Roots of the background collection in progress; in foreground collections only.
+        /// Roots of the background collection in progress; only in foreground collections.
         BGC = 9 "BGC",
     }
 
@@ -225,9 +225,9 @@ code! {
         BATCH = 0 "Batch",
         /// The default.
         INTERACTIVE = 1 "Interactive",
-        /// Avoid generation 2.
+        /// Collections of generation 2 are avoided.
         LOW_LATENCY = 2 "LowLatency",
-        /// Avoid blocking generation 2.
+        /// Blocking collections of generation 2 are avoided.
         SUSTAINED_LOW_LATENCY = 3 "SustainedLowLatency",
         /// No collections until the reserved memory is used up.
         NO_GC = 4 "NoGC",
