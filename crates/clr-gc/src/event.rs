@@ -11,7 +11,7 @@
 //! of GCLOHCompact and GCFitBucketInfo are padded C structs, and the manifest has no dynamic events. The doc comment of
 //! each event states its sizes and the versions that were never recorded ("manifest only"). Of the 32-bit layouts,
 //! GCPerHeapHistory, GCGenerationRange and GCBulkMovedObjectRanges were checked against a real 32-bit process (.NET
-//! Core 3.1). The others follow from the manifest and, for padded rows, from the alignment rules of C.
+//! Core 3.1). The other 32-bit layouts follow from the manifest and, for padded rows, from the alignment rules of C.
 //!
 //! # Invariants
 //!

@@ -78,10 +78,10 @@ pub(crate) struct Document {
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub(crate) struct State {
-    /// A directory used only by gcwatch, on a local disk. It contains the queue of data that receivers did not accept
-    /// (`otlp.queue`), open incidents, recordings of incidents (`evidence.black_box`) and a one-day history of
-    /// processes. If the directory does not exist, gcwatch creates it, readable only by gcwatch. Without this key, the
-    /// queue is only in memory (`otlp.limits`), incidents are not recorded, and the page shows the last 30 minutes.
+    /// A directory on a local disk that only gcwatch uses. The directory contains the queue of data that receivers did
+    /// not accept (`otlp.queue`), open incidents, recordings of incidents (`evidence.black_box`) and a one-day history
+    /// of processes. If the directory does not exist, gcwatch creates it, readable only by gcwatch. Without this key,
+    /// the queue is only in memory (`otlp.limits`), incidents are not recorded, and the page shows the last 30 minutes.
     /// systemd sets the key with `StateDirectory=gcwatch`.
     #[schemars(extend("x-restart" = true))]
     pub(crate) directory: Option<PathBuf>,
@@ -93,8 +93,8 @@ pub(crate) struct State {
 pub(crate) struct Web {
     /// Accepted names of the listener (the `Host` header, without port), in addition to `localhost` and loopback
     /// addresses. If empty, a listener on a loopback address accepts only `localhost` and loopback addresses, so that a
-    /// page in a browser cannot read the listener by DNS rebinding. On any other address, it accepts any name. `/livez`
-    /// and `/readyz` accept any name if the address is not loopback.
+    /// page in a browser cannot read the listener by DNS rebinding. A listener on any other address accepts any name.
+    /// `/livez` and `/readyz` accept any name if the address is not loopback.
     #[schemars(inner(length(min = 1)), extend("x-restart" = true))]
     pub(crate) hosts: Vec<String>,
     /// Source of the token that grants access to protected data (`Authorization: Bearer ...`): at least 16 characters.

@@ -302,8 +302,8 @@ fn truth(text: &str, lower: &str) -> Result<bool, String> {
     }
 }
 
-/// Parses a list of exporters. Returns `true` if the list contains `otlp`, and `false` if it is `none`. Other lists are
-/// errors.
+/// Parses a list of exporters. Returns `true` if the list contains `otlp`, and `false` if the list is `none`. Other
+/// lists are errors.
 fn exporter(text: &str, lower: &str) -> Result<&'static str, String> {
     let names: Vec<&str> = lower.split(',').map(str::trim).collect();
     if names.contains(&"otlp") {
@@ -317,7 +317,8 @@ fn exporter(text: &str, lower: &str) -> Result<&'static str, String> {
 }
 
 /// Parses `name=value,name=value` with percent-encoded names and values. If one pair is invalid, all pairs are ignored,
-/// as the specification requires. Messages quote nothing, because an apparent name can be part of a token.
+/// as the specification requires. Messages quote neither names nor values, because an apparent name can be part of a
+/// token.
 fn pairs(text: &str, name: fn(&str) -> String, path: &KeyPath) -> Result<Vec<(KeyPath, Node)>, String> {
     let mut pairs = Vec::new();
     for (place, pair) in text.split(',').map(str::trim).enumerate() {

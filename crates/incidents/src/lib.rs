@@ -10,17 +10,19 @@
 //! Only harm starts an incident: a symptom, or a rule without a role. The incident keeps the name and the start of its
 //! first harm, and the highest severity of its harms. All harms of a group on one process form one incident, together
 //! with harms of groups that follow this group (`follows` in a rule file). A rule without a group forms its own
-//! incident. If the consequence starts first, its cause joins the incident later. If both have started an incident, the
-//! incident of the consequence becomes part of the other incident and ends as merged. A rule that fires no alert
-//! because another rule of its group fires is also a member, because its condition is true.
+//! incident. If the consequence starts first, its cause joins the incident later. If the cause and the consequence have
+//! each started an incident, the incident of the consequence becomes part of the incident of the cause and ends as
+//! merged. A rule that fires no alert because another rule of its group fires is also a member, because its condition
+//! is true.
 //!
 //! # Causes
 //!
 //! Rules of role `cause` that are active at the same time are members too, with the share of the harm that they
 //! explain. Causes never start, name, date, worsen or prolong an incident. The main cause is the cause that explains
 //! the largest share, at least [`EXPLAINS_ENOUGH`]. When the main cause becomes known or changes, gcwatch sends a
-//! message, at most once per [`EXPLAINED_INTERVAL_NS`]. A cause can declare that its effect is a consequence of another
-//! symptom; if that symptom has an incident, both incidents become one.
+//! message, at most once per [`EXPLAINED_INTERVAL_NS`]. A cause can declare that its symptoms are consequences of
+//! another symptom (`consequence_of`). If the other symptom has an incident, the incident of the consequence becomes
+//! part of it.
 //!
 //! # Texts
 //!
@@ -103,9 +105,9 @@ pub const REFRESH_NS: u64 = 10_000_000_000;
 words! {
     /// The reason why an incident ended.
     pub enum IncidentEnding {
-        /// The conditions of all its rules became false.
+        /// The conditions of all rules of the incident became false.
         Cleared = "cleared",
-        /// The conditions of its rules have become unknown.
+        /// The conditions of the rules of the incident became unknown.
         Unknown = "unknown",
         /// The process exited, and no successor appeared.
         ProcessEnded = "process-ended",
@@ -120,7 +122,7 @@ words! {
     }
 }
 
-/// A rule that takes part in an incident.
+/// A rule that is part of an incident, with its newest alert.
 #[derive(Debug, Clone)]
 pub struct Member {
     /// Newest alert of the rule.
@@ -244,7 +246,7 @@ impl Incident {
         self.causes().first().copied()
     }
 
-    /// Returns whether receivers are notified of the incident: only if it has a harm.
+    /// Returns whether receivers are notified of the incident, which requires a member that is harm.
     pub fn notifies(&self) -> bool {
         self.harms().next().is_some()
     }

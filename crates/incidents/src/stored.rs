@@ -56,7 +56,7 @@ struct StoredRule {
     evidence: Vec<Evidence>,
 }
 
-/// A member and its newest alert.
+/// A member of an incident and its newest alert.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 struct StoredMember {
     rule: StoredRule,

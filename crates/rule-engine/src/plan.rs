@@ -4,9 +4,9 @@
 //! sample -> filter (once) -> measured value (once) -> series -> values of the windows on it
 //! ```
 //!
-//! Many windows of a rule set use the same samples: the same condition, value and extent. These samples form a series,
-//! and windows whose functions can be computed from one series (count, ratio and rate; slope and r2; min and max)
-//! share it. Equal conditions and values are evaluated once per sample, even if they feed several series. A value is
+//! Many windows of a rule set use the same samples: the same condition, value and extent. These samples form a series.
+//! Windows share a series if their functions can be computed from the same retained data, such as count, ratio and
+//! rate. Equal conditions and values are evaluated once per sample, even if they feed several series. A value is
 //! evaluated only if its condition is true. The parts of a condition that are the same for all collections of one kind
 //! are evaluated separately; if they are false, the other parts are not evaluated.
 
@@ -115,9 +115,9 @@ pub struct Plan {
     feeds_at: [Range<usize>; SampleTrigger::COUNT],
     /// The measured values of all feeds.
     pub measured: Vec<MeasuredSeries>,
-    /// For each series, one of its windows.
+    /// For each series, the index of its first window.
     pub series: Vec<usize>,
-    /// For each window, its series.
+    /// For each window, the index of its series.
     pub of_window: Vec<usize>,
     /// The distinct times and lengths, in nanoseconds, of series over time.
     pub occasions: Vec<(SampleTrigger, u64)>,

@@ -108,7 +108,7 @@ pub struct Group {
     pub follows: Vec<usize>,
 }
 
-/// A parameter of a rule as written. Its values are part of the expressions.
+/// A parameter of a rule as written. The values are part of the expressions of the rule.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Param {
     pub name: Arc<str>,
@@ -217,8 +217,8 @@ pub struct Rule {
     pub enabled: bool,
     /// File, line and column of the start of the rule: `rules/pauses.yaml:12:3`.
     pub location: Arc<str>,
-    /// Hash of everything that the state depends on. If it is unchanged after a reload, the state is kept. 0 for a
-    /// disabled rule.
+    /// Hash of everything that the state depends on. If the hash is unchanged after a reload, the state is kept. 0 for
+    /// a disabled rule.
     pub meaning: u64,
 }
 

@@ -25,12 +25,12 @@
 //!
 //! # Memory
 //!
-//! A window takes no memory before the first sample. A window over time stores no sub-intervals as long as all samples
-//! are unknown, all match the filter of a count, none matches it, or all values of a sum are 0: these results follow
-//! from the number of samples over time, which is stored once for all series of one length (`occasions`). The maximum
-//! for each key is `BUCKETS` x (12 to 48) bytes = 0.4 to 1.5 KiB for sub-intervals, 16 KiB for `MAX_SAMPLES`, 16 n
-//! bytes for `Last(n)` (above 64, n is rounded up to a power of two), and half as much again for the median of more
-//! than 64 samples. [`SeriesSet::most_memory`] computes the maximum for a window.
+//! A window takes no memory before the first sample. A window over time stores no sub-intervals as long as its value
+//! follows from the number of samples over time, which is stored once for all series of one length (`occasions`). This
+//! is possible if all samples are unknown, if all or none of the samples of a count match the filter, or if all values
+//! of a sum are 0. The maximum for each key is `BUCKETS` x (12 to 48) bytes = 0.4 to 1.5 KiB for sub-intervals, 16 KiB
+//! for `MAX_SAMPLES`, 16 n bytes for `Last(n)` (above 64, n is rounded up to a power of two), and half as much again
+//! for the median of more than 64 samples. [`SeriesSet::most_memory`] computes the maximum for a window.
 
 mod aggregate;
 mod answer;

@@ -77,7 +77,7 @@ pub enum RequiredType {
 #[derive(Debug, Clone)]
 pub struct CompiledExpression {
     pub expression: Expression,
-    /// Unit of the expression if it is a number.
+    /// Unit of the expression; [`Unit::Unknown`] if the expression is not a number.
     pub unit: Unit,
     /// The distinct fields in the expression, in the order of their first use.
     pub fields: Vec<&'static Field>,

@@ -18,7 +18,7 @@ mod window;
 pub(crate) use text::{EvidenceName, Id, Moment, Name, Version, is_name};
 pub(crate) use window::WindowKeys;
 
-/// Replacement for the removed section `lists`, for the message about it.
+/// Replacement for the removed section `lists`, as stated in the error message.
 pub(crate) const LISTS_REMOVED: &str =
     "a macro can be a list: `macros: {induced: \"['Induced', 'LowMemory']\"}` for `gc.reason in induced`";
 
@@ -81,7 +81,7 @@ pub(crate) struct Family {
     pub(crate) description: Option<String>,
 }
 
-/// Replacement for the removed key `emit`, for the message about it.
+/// Replacement for the removed key `emit`, as stated in the error message.
 const EMIT_REMOVED: &str = "delete it; alerts of `role: note`, and of a `severity` below `min_severity` of a receiver, \
                             are not sent to that receiver, and `alerts.log` of the configuration selects log records";
 
@@ -248,7 +248,7 @@ pub(crate) struct EscalationKeys {
     pub(crate) critical: Option<String>,
 }
 
-/// Replacement for the removed times of day of exceptions, for the message about them.
+/// Replacement for the removed times of day of exceptions, as stated in the error message.
 const CLOCK_REMOVED: &str = "mute notifications by the time of day where they are routed, for example with \
                              `time_intervals` of Alertmanager, which follow zones and summer time; an exception has a \
                              condition (`when`)";

@@ -111,7 +111,7 @@ pub struct LoadedRules {
     expiries: Vec<(u64, Problem)>,
 }
 
-/// Time after its expiry at which an exception is reported as expired: 30 days.
+/// Time between the expiry of an exception and the warning about it: 30 days.
 pub const EXPIRY_WARNING_DELAY_NS: u64 = 30 * 86_400 * 1_000_000_000;
 
 impl LoadedRules {

@@ -2,10 +2,10 @@
 //! values in the types of the schema.
 //!
 //! The schema determines the type of a plain scalar: `1000` is the string "1000" if the schema expects a string. A key
-//! with an empty value is not set. The supported part of JSON schema is what `schemars` generates for structs, enums of
-//! words, maps and lists ([`unknown_keywords`] lists other keywords of a schema). Additional keywords are `format` with
-//! a check ([`Format`]), `x-minimum` and `x-maximum` in the syntax of such a format, `x-secret` for values that are
-//! never quoted, and `x-removed` for removed keys or words with their replacements.
+//! with an empty value is not set. The check supports the keywords of JSON schema that `schemars` generates for
+//! structs, enums of words, maps and lists ([`unknown_keywords`] returns all other keywords of a schema). Additional
+//! keywords are `format` with a check ([`Format`]), `x-minimum` and `x-maximum` in the syntax of such a format,
+//! `x-secret` for values that are never quoted, and `x-removed` for removed keys or words with their replacements.
 
 use base::quote::quoted;
 use serde_json::{Map, Value};

@@ -67,7 +67,7 @@ code! {
         OUT_OF_SPACE_SOH = 5 "OutOfSpaceSOH",
         /// No space for a large object.
         OUT_OF_SPACE_LOH = 6 "OutOfSpaceLOH",
-        /// `GC.Collect` that does not have to block.
+        /// `GC.Collect` that is not required to block.
         INDUCED_NOT_FORCED = 7 "InducedNotForced",
         /// GCStress testing.
         GC_STRESS = 8 "GCStress",
@@ -148,23 +148,23 @@ code! {
 
     /// Kind of a GC handle (the manifest's map ends at 8).
     HandleKind {
-        /// Cleared before finalizers run.
+        /// Weak handle that is cleared before finalizers run.
         WEAK_SHORT = 0 "WeakShort",
-        /// Cleared after finalizers have run: tracks resurrection.
+        /// Weak handle that is cleared after finalizers have run, so that it tracks resurrection.
         WEAK_LONG = 1 "WeakLong",
-        /// Keeps its object alive.
+        /// Handle that keeps its object alive.
         STRONG = 2 "Strong",
-        /// Keeps its object alive and in place.
+        /// Handle that keeps its object alive and in place.
         PINNED = 3 "Pinned",
         /// Handle whose kind can change.
         VARIABLE = 4 "Variable",
-        /// Strong while a count is not 0 (COM).
+        /// Handle that is strong while a count is not 0 (COM).
         REF_COUNTED = 5 "RefCounted",
-        /// Keeps a second object alive as long as the first object lives (ConditionalWeakTable).
+        /// Handle that keeps a second object alive as long as the first object lives (ConditionalWeakTable).
         DEPENDENT = 6 "Dependent",
-        /// Pins an object for overlapped I/O.
+        /// Handle that pins an object for overlapped I/O.
         ASYNC_PINNED = 7 "AsyncPinned",
-        /// Strong; also measures the size of the objects that it keeps alive.
+        /// Strong handle that also measures the size of the objects that it keeps alive.
         SIZED_REF = 8 "SizedRef",
         /// Weak reference to a COM object.
         WEAK_NATIVE_COM = 9 "WeakNativeCom",

@@ -27,10 +27,10 @@ words! {
 #[schemars(extend("x-removed" = {"profiles": PROFILES_REMOVED}))]
 pub(crate) struct Evidence {
     /// Bursts for incidents of rules with `evidence: [callers]`, `[allocations]` or `[stacks]`. A burst is a session of
-    /// some seconds with stacks, like `gcwatch callers`, `gcwatch allocations` and `gcwatch stacks`. It finds the code
-    /// that triggers collections or allocates, and the activity of threads. Only one burst runs on a host at a time,
-    /// and no burst runs while the heap or the container is at its limit. The incident contains the reason if there was
-    /// no burst.
+    /// some seconds with stacks, like `gcwatch callers`, `gcwatch allocations` and `gcwatch stacks`. A burst finds the
+    /// code that triggers collections or allocates, and the activity of threads. Only one burst runs on a host at a
+    /// time, and no burst runs while the heap or the container is at its limit. The incident contains the reason if
+    /// there was no burst.
     pub(crate) bursts: Switch,
     /// Duration of a burst. A burst of stacks always lasts 0.3 s.
     #[schemars(extend("x-minimum" = "1s", "x-maximum" = "30s"))]
@@ -65,8 +65,8 @@ pub(crate) struct Evidence {
     pub(crate) store: Store,
 }
 
-/// Copies of recordings, of the records of incidents with their findings, of flame graphs and of heap dumps of the
-/// census, in an object store or on a mounted volume. Incidents and their messages contain the address of the copies.
+/// Copies of evidence in an object store or on a mounted volume: recordings, records of incidents with their findings,
+/// flame graphs, and heap dumps of the census. Incidents and their messages contain the addresses of the copies.
 /// Requires `state.directory`, in which files wait until the store has accepted them. Credentials come from the
 /// environment or the identity of the pod or the machine (docs/evidence.md), never from this file.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]

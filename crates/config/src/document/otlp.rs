@@ -5,7 +5,7 @@ use crate::values::Endpoint;
 use base::units::{ByteSize, HumanDuration};
 use delivery::otlp::settings::{self, Compression, Protocol};
 
-/// Replacement for the removed keys for profiles, for the message about them.
+/// Replacement for the removed keys for profiles, as stated in the error message.
 pub(crate) const PROFILES_REMOVED: &str = "delete it; gcwatch sends no profiles over OTLP, and `gcwatch allocations PID \
                                            --format pprof -o FILE` writes a pprof file";
 
@@ -81,7 +81,7 @@ impl Default for Otlp {
 #[serde(default, deny_unknown_fields)]
 pub(crate) struct Queue {
     /// Maximum size on disk, compressed, over all signals. The oldest data is dropped first, and counted. The default
-    /// holds at least one hour of 200 processes with 10 collections per second each.
+    /// is sufficient for at least one hour of data from 200 processes with 10 collections per second each.
     #[schemars(extend("x-minimum" = "1MiB", "x-maximum" = "1TiB"))]
     pub(crate) max_bytes: ByteSize,
     /// Maximum age of data in the queue. Older data is dropped and counted. With a queue on disk, this key replaces

@@ -5,7 +5,7 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 
 words! {
-    /// The function of a window. Its value is a double.
+    /// The function of a window. The value of every function is a double.
     pub enum Function {
         /// The number of samples, or of samples for which `where` is true. If the process has been observed for less
         /// time than the window covers, the number is not extrapolated.

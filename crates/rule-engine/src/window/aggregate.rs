@@ -168,7 +168,8 @@ impl Aggregate for Ends {
         );
     }
 
-    /// Among samples with the same time, the first one added is the oldest, and the last one added is the newest.
+    /// Among samples with the same time, the sample that was added first is the oldest, and the sample that was added
+    /// last is the newest.
     fn merge(&mut self, known: u32, other: &Self, _others: u32) {
         if known == 0 {
             *self = *other;

@@ -432,10 +432,9 @@ fn window_without_samples_counts_zero() {
     }
 }
 
-/// Scenario: a process is paused for one of its first five seconds; the window is one minute long and requires ten
-/// seconds.
-/// Guarantee: the share is unknown for ten seconds and then refers to the observed time; a pause longer than the window
-/// has the share 1.
+/// Scenario: a process is paused for one of its first five seconds; the window is one minute long and requires an
+/// observation of ten seconds. Guarantee: the share is unknown for ten seconds and then refers to the observed time; a
+/// pause longer than the window has the share 1.
 #[test]
 fn share_refers_to_observed_time() {
     let window = Window {

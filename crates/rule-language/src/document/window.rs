@@ -5,24 +5,24 @@ use rule_engine::rule::{ComparisonKey, Function};
 use schemars::JsonSchema;
 use serde::Deserialize;
 
-/// Replacement for the removed key `offset`, for the message about it.
+/// Replacement for the removed key `offset`, as stated in the error message.
 const OFFSET_REMOVED: &str = "compare with an hour ago in a query of the metrics store, for example `offset 1h` \
                               in Prometheus (docs/telemetry.md names them); `change` and `slope` compare within a window";
-/// Replacement for the removed `fn: quantile` and its key `q`, for the messages about them.
+/// Replacement for the removed `fn: quantile` and its key `q`, as stated in the error messages.
 const QUANTILE_REMOVED: &str = "use `fn: ratio` with `where: gc.pause_ms > 100` for the share of samples above a \
                                 threshold, or `median` and `max`";
-/// Replacement for the removed `fn: streak`, for the message about it.
+/// Replacement for the removed `fn: streak`, as stated in the error message.
 const STREAK_REMOVED: &str = "`fn: count` with the same `where` and `last: 5` is 5 if the condition was true \
                               five times in a row";
-/// Replacement for the removed `fn: rises`, for the message about it.
+/// Replacement for the removed `fn: rises`, as stated in the error message.
 const RISES_REMOVED: &str = "`fn: slope` or `fn: change` is positive if samples rise, `fn: r2` states how steadily";
-/// Replacement for the removed `fn: mad`, for the message about it.
+/// Replacement for the removed `fn: mad`, as stated in the error message.
 const MAD_REMOVED: &str = "compare `max` with `median`, or use `fn: ratio` with a `where` for the share of samples \
                            above a threshold";
-/// Replacement for the removed `fn: relative_slope`, for the message about it.
+/// Replacement for the removed `fn: relative_slope`, as stated in the error message.
 const RELATIVE_SLOPE_REMOVED: &str = "divide a window with `fn: slope` by one with `fn: mean`: `slope / mean > 0.1` is \
                                       more than 10 % per hour";
-/// Replacement for the removed `fn: relative_change`, for the message about it.
+/// Replacement for the removed `fn: relative_change`, as stated in the error message.
 const RELATIVE_CHANGE_REMOVED: &str = "divide a window with `fn: change` by the oldest sample, which is `newest` minus \
                                        `change`: `change / (newest - change) > 0.1`";
 

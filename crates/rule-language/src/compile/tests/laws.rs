@@ -30,9 +30,9 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(600))]
 
     /// Scenario: expressions of every form and depth are evaluated on processes with many or few known facts.
-    /// Guarantee: the result equals that of the crate `cel`. If `cel` has no value (a missing name, a sum beyond 64
-    /// bits), the result is unknown or an error. Integers of more than 53 bits are excepted, because `cel` rounds them
-    /// in comparisons with doubles.
+    /// Guarantee: the result equals the result of the crate `cel`. If `cel` has no value (a missing name, a sum beyond
+    /// 64 bits), the result is unknown or an error. Integers of more than 53 bits are excepted, because `cel` rounds
+    /// them in comparisons with doubles.
     #[test]
     fn values_are_those_of_cel(
         text in texts(4).truth.prop_union(texts(3).int).or(texts(3).double),
