@@ -19,7 +19,7 @@
 //!   other functions, the window contains only samples that match; `Last(n)` contains the newest n of these samples.
 //! * A sample is unknown if its filter or value is unknown. If the ratio of unknown samples exceeds `unknown_share`,
 //!   the value is unknown; up to this ratio, functions ignore unknown samples.
-//! * For turns, consecutive equal samples are merged to one sample with the time of the newest of them.
+//! * For turns, consecutive equal samples are merged into one sample with the time of the newest sample.
 //! * A window with [`ComparisonKey::GenerationAndType`] consists of six windows, and its value is the value for the
 //!   current collection's key. At a tick there is no current collection, and the value is unknown.
 //!

@@ -261,8 +261,9 @@ mod tests {
         assert!(!loaded.rules.rule("process.pauses.share").unwrap().enabled);
     }
 
-    /// Scenario: the sections of the page are compared with the types in the schema. Guarantee: each section exists in
-    /// the schema. Each type with keys has a section, except `Replace` and `Add`, whose keys other sections describe.
+    /// Scenario: the sections of the page are compared with the types in the schema.
+    /// Guarantee: each section exists in the schema. Each type with keys has a section, except `Replace` and `Add`,
+    /// whose keys other sections describe.
     #[test]
     fn every_section_is_on_page() {
         for (heading, pointer) in SECTIONS {

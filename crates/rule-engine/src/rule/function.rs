@@ -55,8 +55,9 @@ pub struct Traits {
 }
 
 impl Function {
-    /// Returns the requirements of the function. By default, counts, sums and shares require no samples, a ratio and a
-    /// single value require one, a change requires two, and a median and a trend require five.
+    /// Returns the requirements of the function. By default, counts, sums and shares require no samples, a ratio, an
+    /// extreme, a mean and the newest value require one sample, a change requires two, and a median and a trend require
+    /// five.
     pub fn traits(self) -> Traits {
         let (of, needs_where, needs_over, least_samples, usual_samples) = match self {
             Self::Count => (false, false, false, 0, 0),

@@ -250,8 +250,9 @@ fn came() -> impl Strategy<Value = Vec<(u64, u64, SampleValue)>> {
 
 proptest! {
     /// Scenario: samples arrive at any time; some are late, unknown or excluded by the filter, and half of the cases
-    /// start with equal samples. Windows cover a time or a number of samples. Guarantee: after each sample, the value
-    /// of the window equals the value by definition, computed from all samples, except for rounding.
+    /// start with equal samples. Windows cover a time or a number of samples.
+    /// Guarantee: after each sample, the value of the window equals the value by definition, computed from all samples,
+    /// except for rounding.
     #[test]
     fn window_values_match_definition(
         came in came(),
@@ -309,8 +310,8 @@ proptest! {
 }
 
 /// Scenario: 100,000 samples, 1,000 per second, are distributed over the six keys and added to windows of every
-/// function, over time and over samples, with and without a key. Guarantee: the memory of every window is within its
-/// limit.
+/// function, over time and over samples, with and without a key.
+/// Guarantee: the memory of every window is within its limit.
 #[test]
 fn memory_is_bounded() {
     for extent in [
@@ -348,8 +349,8 @@ fn memory_is_bounded() {
 }
 
 /// Scenario: windows of every function, over time and over samples, with and without a key, have samples. Another rule
-/// set takes over every second series, starting with the last series. Guarantee: each moved series keeps its value, and
-/// continues like a series that was not moved.
+/// set takes over every second series, starting with the last series.
+/// Guarantee: each moved series keeps its value, and continues like a series that was not moved.
 #[test]
 fn series_move_with_their_samples() {
     let key = Some(Key(4));
@@ -433,8 +434,9 @@ fn window_without_samples_counts_zero() {
 }
 
 /// Scenario: a process is paused for one of its first five seconds; the window is one minute long and requires an
-/// observation of ten seconds. Guarantee: the share is unknown for ten seconds and then refers to the observed time; a
-/// pause longer than the window has the share 1.
+/// observation of ten seconds.
+/// Guarantee: the share is unknown for ten seconds and then refers to the observed time; a pause longer than the window
+/// has the share 1.
 #[test]
 fn share_refers_to_observed_time() {
     let window = Window {
@@ -458,8 +460,9 @@ fn share_refers_to_observed_time() {
     assert_eq!(value(&mut live, &window, None, at), Some(1.0));
 }
 
-/// Scenario: a new rule adds a window to a process that has been observed for one hour. Guarantee: the observation of
-/// the window starts with the rule, so the count is unknown instead of 0 for the first minute.
+/// Scenario: a new rule adds a window to a process that has been observed for one hour.
+/// Guarantee: the observation of the window starts with the rule, so the count is unknown instead of 0 for the first
+/// minute.
 #[test]
 fn new_window_ignores_time_before_its_start() {
     let window = Window {

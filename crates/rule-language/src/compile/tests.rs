@@ -150,7 +150,8 @@ fn messages_match_golden_page() {
 }
 
 /// Scenario: 30 macros each use the previous macro twice; other macros are each nested deeper than the previous one.
-/// Guarantee: both expressions are refused because they are too large, the doubled one with a single mistake.
+/// Guarantee: both expressions are refused because they are too large. For the first expression, this is the only
+/// mistake.
 #[test]
 fn macros_do_not_grow_without_bound() {
     let grown = |step: fn(&str) -> String| {
@@ -214,8 +215,9 @@ fn deepest_tree_is_evaluated_on_small_stack() {
 }
 
 /// Scenario: texts have the maximum number of tokens and the deepest allowed nesting, in every form that makes the
-/// parser recurse. Guarantee: each text is compiled or refused on a stack of 512 KiB, a quarter of the usual stack,
-/// without an overflow. No text is refused as too long.
+/// parser recurse.
+/// Guarantee: each text is compiled or refused on a stack of 512 KiB, a quarter of the usual stack, without an
+/// overflow. No text is refused as too long.
 #[test]
 fn texts_at_the_bounds_are_read() {
     let chain = |operand: &str, operator: &str, words: usize| vec![operand; words].join(operator);
@@ -276,8 +278,8 @@ fn texts_at_the_bounds_are_read() {
     }
 }
 
-/// Scenario: each text exceeds one bound: tokens, nesting or length. Guarantee: each text is refused with one message
-/// that states the exceeded bound.
+/// Scenario: each text exceeds one bound: tokens, nesting or length.
+/// Guarantee: each text is refused with one message that states the exceeded bound.
 #[test]
 fn texts_beyond_the_bounds_are_refused() {
     let first = |text: &str| parse_macro(text).unwrap_err().swap_remove(0).to_string();
@@ -304,7 +306,8 @@ fn texts_beyond_the_bounds_are_refused() {
 }
 
 /// Scenario: a macro with `||` is used next to `&&` and under `!`, a macro with `+` is an operand of `*`, and a
-/// constant macro is an operand of `||`. Guarantee: the macro keeps its meaning regardless of the context.
+/// constant macro is an operand of `||`.
+/// Guarantee: the macro keeps its meaning regardless of the context.
 #[test]
 fn macro_keeps_its_meaning() {
     let known = TestNames::new();

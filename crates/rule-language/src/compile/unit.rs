@@ -170,8 +170,9 @@ fn per_hour(unit: Unit) -> Unit {
 mod tests {
     use super::*;
 
-    /// Scenario: each function is applied to samples in ms. Guarantee: each window has its expected unit: no unit, a
-    /// share, `per second`, the unit of the samples, or this unit per hour.
+    /// Scenario: each function is applied to samples in ms.
+    /// Guarantee: each window has its expected unit: no unit, a share, `per second`, the unit of the samples, or this
+    /// unit per hour.
     #[test]
     fn window_has_unit_of_its_function() {
         let say = |function: &Function| {

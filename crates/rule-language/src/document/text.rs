@@ -239,8 +239,9 @@ read_from_text!(
 mod tests {
     use super::*;
 
-    /// Scenario: days, times, and other strings are parsed. Guarantee: a day stands for its end in UTC. Strings that
-    /// are neither a day nor a time are refused, as are days before 1970 and days whose end cannot be represented.
+    /// Scenario: days, times, and other strings are parsed.
+    /// Guarantee: a day stands for its end in UTC. Strings that are neither a day nor a time are refused, as are days
+    /// before 1970 and days whose end cannot be represented.
     #[test]
     fn day_means_its_end_in_utc() {
         let read = |text: &str| text.parse::<Moment>().ok().map(|moment| moment.0 / 1_000_000_000);

@@ -138,7 +138,7 @@ fn part(path: &KeyPath, file: usize) -> Option<Part> {
 }
 
 /// Leaves out the rule or the override with a removed word. A removed word in `defaults` leaves out all rules of the
-/// file, because defaults apply to all of them.
+/// file, because defaults apply to each of these rules.
 fn leave_out(finding: &Finding, root: PlacedValue<'_>, report: &mut Report<'_>) {
     let file = root.file;
     if let Some(part) = part(&finding.path, file) {

@@ -57,8 +57,8 @@ fn reported(keys: &str) -> String {
 }
 
 /// Scenario: each rule has one typical mistake: a wrong unit, an alert that ends as soon as it starts, a value in the
-/// wrong braces, a misspelled name. Guarantee: each rule has at least one message, and the positions and messages equal
-/// the committed ones.
+/// wrong braces, a misspelled name.
+/// Guarantee: each rule has at least one message, and all positions and messages equal the committed text.
 #[test]
 fn each_mistake_is_reported() {
     let name = "tests/rules/mistakes.txt";
@@ -113,7 +113,8 @@ fn correct_rules_are_not_reported() {
     }
 }
 
-/// Scenario: the shipped rules are loaded. Guarantee: no problem is reported, even after every exception has expired.
+/// Scenario: the shipped rules are loaded.
+/// Guarantee: no problem is reported, even after every exception has expired.
 #[test]
 fn shipped_rules_have_no_problems() {
     let loaded = load(&shipped()).unwrap();

@@ -86,8 +86,8 @@ proptest! {
         prop_assert_eq!(truth, Ok(formula.truth(&facts)), "{}", formula.text());
     }
 
-    /// Scenario: the compiler reads any text, and any sequence of tokens of the language. Guarantee: the text is
-    /// accepted or refused, and the position of every mistake is inside the text.
+    /// Scenario: the compiler reads any text, and any sequence of tokens of the language.
+    /// Guarantee: the text is accepted or refused, and the position of every mistake is inside the text.
     #[test]
     fn any_text_is_read_or_refused(
         text in prop_oneof![

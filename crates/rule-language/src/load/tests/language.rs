@@ -147,8 +147,9 @@ rules:
 }
 
 /// Scenario: a test of a rule by version states the number of the service's processes, and the number of these
-/// processes on which a rule fires. Another test omits the version. Guarantee: the rule sees both numbers, and its
-/// window contains earlier numbers. Without a version, the rule is not selected.
+/// processes on which a rule fires. Another test omits the version.
+/// Guarantee: the rule sees both numbers, and its window contains earlier numbers. Without a version, the rule is not
+/// selected.
 #[test]
 fn test_states_facts_of_version() {
     let rules = "\
@@ -245,7 +246,7 @@ fn without_removed(files: &[SourceFile]) -> (Vec<String>, Vec<String>) {
     (ids.collect(), loaded.left_out.iter().map(ToString::to_string).collect())
 }
 
-/// Checks that there is one error for each text, and that it starts with this text.
+/// Checks that there are as many errors as texts, and that each error starts with its text.
 fn start_with(errors: &[String], starts: &[&str]) {
     assert_eq!(errors.len(), starts.len(), "{errors:#?}");
     for (error, start) in errors.iter().zip(starts) {
