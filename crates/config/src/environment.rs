@@ -53,7 +53,7 @@ pub(crate) struct Variable {
     pub(crate) form: Form,
 }
 
-/// Variables for one key each. If two variables for the same key are set, the first one in this table is used.
+/// Variables for one key each. If two variables for the same key are set, the first variable in this table is used.
 const SINGLE: [(&str, &str, Form); 21] = [
     ("GCWATCH_LISTEN", "listen", Form::Text),
     ("GCWATCH_LOG", "log.level", Form::Text),

@@ -59,7 +59,7 @@ named! {
 }
 
 impl Cause {
-    /// Number of kinds of roots with a range: the causes from [`Self::Stacks`] up to, but without, [`Self::FewRoots`].
+    /// Number of kinds of roots with a range: the causes from [`Self::Stacks`] to the cause before [`Self::FewRoots`].
     /// A mark contains the scan of the roots and the marking of the objects that are reachable from them.
     pub(crate) const RANGED: usize = Self::FewRoots as usize - Self::Stacks as usize;
 

@@ -30,9 +30,9 @@ named! {
 const SHORT: u32 = 1 << 2 | 1 << 3 | 1 << 9 | 1 << 10 | 1 << 12 | 1 << 17 | 1 << 21 | 1 << 22 | 1 << 23;
 
 impl Collection {
-    /// Returns the origin of the collection. A collection that another tool requested has the origin [`Asker::Tool`],
-    /// whatever its reason. If the reason is an allocation but generation 2 was condemned because memory was short, the
-    /// origin is [`Asker::Limit`].
+    /// Returns the origin of the collection, which is [`Asker::Unknown`] if the reason is unknown. For any known
+    /// reason, a collection that another tool requested has the origin [`Asker::Tool`]. If the reason is an allocation
+    /// but generation 2 was condemned because memory was short, the origin is [`Asker::Limit`].
     pub fn asker(&self) -> Asker {
         let Some(reason) = self.reason else {
             return Asker::Unknown;
