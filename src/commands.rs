@@ -1,7 +1,7 @@
 //! The commands: each reads its input and writes with [`report`] and [`api`].
 //!
 //! Each command has a `run` function. `Ok(false)` means that the result is incomplete, which the command has reported.
-//! This module reports errors.
+//! [`main`] reports errors.
 
 mod advise;
 mod alerts;

@@ -124,7 +124,7 @@ pub(crate) enum Command {
     Man(ManArgs),
 }
 
-/// The commands as the help lists them.
+/// Groups of commands, in the order of the help.
 const GROUPS: [(&str, &[&str]); 7] = [
     ("Watch", &["run", "top", "incidents", "ps", "demo"]),
     ("Find the code", &["callers", "allocations"]),
@@ -135,8 +135,8 @@ const GROUPS: [(&str, &[&str]); 7] = [
     ("Set up", &["doctor", "mcp", "completions", "help"]),
 ];
 
-/// What others call the commands: the words of dotnet-counters, dotnet-trace, dotnet-gcdump, PerfView, jstat, and plain
-/// guesses.
+/// Other names that users try for the commands: the words of dotnet-counters, dotnet-trace, dotnet-gcdump, PerfView and
+/// jstat, and guesses.
 const OTHER_NAMES: [(&str, &[&str]); 11] = [
     ("incidents", &["incident", "problems", "issues", "findings", "firing"]),
     ("ps", &["list", "ls", "processes", "targets"]),
@@ -188,8 +188,8 @@ impl Cli {
         command.help_template(help)
     }
 
-    /// Parses the arguments. If a word is not a command, the error names the closest command. `--help` and `--version`
-    /// are errors of clap, too.
+    /// Parses the arguments. If a word is not a command, the error names the closest command. clap reports `--help` and
+    /// `--version` as errors as well.
     pub(crate) fn read(arguments: impl IntoIterator<Item = OsString>) -> Result<Self, clap::Error> {
         let read = Self::grouped().try_get_matches_from(arguments);
         read.and_then(|matches| Self::from_arg_matches(&matches))

@@ -27,7 +27,8 @@ use crate::commands::record::recorder::{IncompleteReason, Recorder};
 /// Timeout for the end of a session that is no longer needed.
 pub(super) const END_TIMEOUT: Duration = Duration::from_secs(3);
 
-/// Runs the command. Returns `false` if the recording failed, which was reported.
+/// Runs the command. Returns `false` if the recording could not be written completely. In that case, the reason has
+/// been reported on stderr.
 pub(crate) fn run(args: &RecordArgs) -> anyhow::Result<bool> {
     executor()?.block_on(record(args))
 }
@@ -101,7 +102,8 @@ pub(super) fn session(profile: Profile, buffer_mb: Option<u32>, runtime_version:
     };
     // Since .NET 9, a session selects its rundown.
     if runtime_version.and_then(major).is_some_and(|major| major >= 9) {
-        // Two small events describe the collector settings; older runtimes would send all methods.
+        // This rundown contains only two small events with the collector settings. Older runtimes would send all
+        // methods.
         config.rundown = Rundown::Keyword(KEYWORD_GC);
         config
             .providers
@@ -110,8 +112,8 @@ pub(super) fn session(profile: Profile, buffer_mb: Option<u32>, runtime_version:
     config
 }
 
-/// Starts the session. A command in progress is not abandoned immediately, because its session would stay open in the
-/// process.
+/// Starts the session. After a signal, waits up to [`END_TIMEOUT`] for the start, so that the session does not stay
+/// open in the process, and returns an error.
 pub(super) async fn begin(client: &Client, config: &SessionConfig, signals: &mut Signals) -> anyhow::Result<Session> {
     let mut beginning = pin!(client.collect_tracing(config));
     tokio::select! {
