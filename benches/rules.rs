@@ -1,8 +1,8 @@
-//! Measures the cost of the rules: collections of a process that pass through its engine, including ticks.
+//! Measures the cost of rules: loading them, and evaluating them on collections, including ticks.
 //!
-//! Run with `cargo bench --bench rules`. The process performs ten collections per second, and no rule fires. The bench
-//! generates a thousand rules of the same kinds as the shipped rules. Two of five rules are about the process, most
-//! have windows over minutes, and some have medians by kind.
+//! Run with `cargo bench --bench rules`. A process performs ten collections per second. The benchmarks of collections
+//! use the shipped rules. The benchmark of loading also uses a thousand generated rules of ten kinds, of which four are
+//! about the process and five have windows over minutes.
 //!
 //! Figures and the machine are in docs/performance.md. With the shipped rules, a collection takes about 8 us in one
 //! process. The collections of one second of 200 processes, whose state does not fit into the caches, take 13 ms.
@@ -32,7 +32,7 @@ fn main() {
     divan::main();
 }
 
-/// Writes a rule of one of ten kinds. Each group of ten rules has windows of another length.
+/// Writes a rule of one of ten kinds. Each group of ten rules has a different length of its windows over minutes.
 fn rule(text: &mut String, index: usize) {
     let minutes = 1 + index / 10;
     let (on, windows, when) = match index % 10 {
@@ -150,7 +150,7 @@ fn collection(number: i64) -> Collection {
     }
 }
 
-/// A process that has been observed for as long as its windows reach back.
+/// A process that has been observed for longer than the windows of its rules.
 struct WatchedEngine {
     engine: Engine,
     collections: Arc<[Collection]>,

@@ -1,8 +1,9 @@
 //! The commands: each reads its input and writes with [`report`] and [`api`].
 //!
 //! Each command has a `run` function. `Ok(false)` means that the result is incomplete, which the command has reported.
-//! This module reports errors.
+//! [`main`] reports errors.
 
+mod advise;
 mod alerts;
 mod allocations;
 mod analyze;
@@ -76,6 +77,7 @@ pub fn main() -> ExitCode {
         Command::Allocations(args) => allocations::run(args),
         Command::Stacks(args) => stacks::run(args),
         Command::Heap(args) => heap::run(args),
+        Command::Advise(args) => advise::run(args),
         Command::Mcp(args) => mcp::run(args),
         Command::Completions(args) => completions::run(args),
         Command::Man(args) => man::run(args),

@@ -7,7 +7,7 @@
 //! ```
 //!
 //! The shutdown stops and drains the sessions, exports the metrics a last time, flushes the queues, and logs losses.
-//! The shutdown takes at most ten seconds if the disk responds. A second signal ends the daemon at once.
+//! The shutdown takes at most ten seconds if the disk responds. A second signal ends the daemon immediately.
 
 mod bursts;
 mod history_keeping;
@@ -56,7 +56,7 @@ const SHARES: u32 = 8;
 /// Timeout for stopping and draining the sessions at shutdown.
 const STOP_TARGETS: Duration = Duration::from_secs(4);
 
-/// Interval at which rules observe the time.
+/// Interval at which the rules, the bursts and the stored state advance, and at which liveness is checked.
 pub(crate) const TICK: Duration = Duration::from_secs(1);
 
 /// The source of new options.
@@ -159,7 +159,7 @@ pub async fn run(
             ended = &mut supervisor => break Some(PartError::new("the supervisor of the targets", ended.map(drop))),
             ended = &mut measuring => break Some(PartError::new("the task that reads the figures of containers", ended)),
             ended = &mut following, if !followed => {
-                // Without Kubernetes, this task completes, which is not a failure.
+                // This task completes if Kubernetes is disabled, so its completion is not a failure.
                 followed = true;
                 if ended.is_err() {
                     break Some(PartError::new("the task that follows the pods", ended));
@@ -201,7 +201,7 @@ pub async fn run(
                     services.own.sources.rules.reload(rules, &services.pipeline).await;
                     new
                 };
-                // Handle signals while the files are read, which can take time.
+                // Reading the files can take time, so handle signals at the same time.
                 let new = tokio::select! {
                     new = reloading => new,
                     _ = signals.terminate.recv() => break None,

@@ -1,4 +1,4 @@
-//! `gcwatch allocations`: finds the code that allocates in a process.
+//! `gcwatch allocations`: finds the code that allocates in a process or a recording.
 
 use std::io::Write as _;
 use std::time::Duration;
@@ -35,7 +35,7 @@ struct AllocationsRecord<'a> {
     without_place: u64,
 }
 
-/// Runs the command. Returns `false` if the result is incomplete, which was reported.
+/// Runs the command. Returns `false` if the result is incomplete. In that case, the reason has been reported on stderr.
 pub(crate) fn run(args: &AllocationsArgs) -> anyhow::Result<bool> {
     if let Some(AllocationsCommand::Diff { .. }) = args.command {
         anyhow::bail!(
@@ -68,7 +68,7 @@ pub(crate) fn run(args: &AllocationsArgs) -> anyhow::Result<bool> {
     Ok(write(&gathered, output, args)? && !is_refused)
 }
 
-/// Returns the session to request from the runtime.
+/// Returns the question that determines the session to request from the runtime.
 fn question(args: &AllocationsArgs, asked: &BurstTarget) -> anyhow::Result<Question> {
     if asked.major().is_some_and(|major| major >= SAMPLES_SINCE) {
         return Ok(Question::Allocations);

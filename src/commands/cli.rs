@@ -1,5 +1,6 @@
 //! The command line. The submodules define the arguments of the commands.
 
+mod advise;
 mod configured;
 mod evidence;
 mod heap;
@@ -14,6 +15,7 @@ use std::path::PathBuf;
 use clap::error::{ContextKind, ContextValue};
 use clap::{Args, CommandFactory as _, FromArgMatches as _, Parser, Subcommand, ValueEnum};
 
+pub(crate) use self::advise::AdviseArgs;
 pub(crate) use self::configured::{AlertsArgs, AlertsCommand, AlertsTestArgs, DemoArgs, ReplayArgs, RunArgs};
 pub(crate) use self::evidence::{
     AllocationsArgs, AllocationsCommand, BurstArgs, CallersArgs, EvidenceFormat, SubjectArgs,
@@ -111,6 +113,8 @@ pub(crate) enum Command {
     Heap(HeapArgs),
     /// Show the stack of every managed thread, equal stacks together
     Stacks(StacksArgs),
+    /// Size the memory of a process, and predict settings with their price, or say why not
+    Advise(AdviseArgs),
     /// Answer agents over stdin and stdout (Model Context Protocol): incidents, processes, collections
     Mcp(McpArgs),
     /// Print a shell completion script
@@ -120,19 +124,20 @@ pub(crate) enum Command {
     Man(ManArgs),
 }
 
-/// Commands by group, as the help lists them.
-const GROUPS: [(&str, &[&str]); 6] = [
+/// Groups of commands, in the order of the help.
+const GROUPS: [(&str, &[&str]); 7] = [
     ("Watch", &["run", "top", "incidents", "ps", "demo"]),
     ("Find the code", &["callers", "allocations"]),
     ("Look inside", &["heap", "stacks"]),
+    ("Size and tune", &["advise"]),
     ("Record and analyze", &["record", "analyze", "diff", "events", "replay"]),
     ("Rules and alerts", &["rules", "alerts"]),
     ("Set up", &["doctor", "mcp", "completions", "help"]),
 ];
 
-/// Other names for the commands: the words of dotnet-counters, dotnet-trace, dotnet-gcdump, PerfView and jstat, and
-/// plain guesses.
-const OTHER_NAMES: [(&str, &[&str]); 10] = [
+/// Other names that users try for the commands: the words of dotnet-counters, dotnet-trace, dotnet-gcdump, PerfView and
+/// jstat, and guesses.
+const OTHER_NAMES: [(&str, &[&str]); 11] = [
     ("incidents", &["incident", "problems", "issues", "findings", "firing"]),
     ("ps", &["list", "ls", "processes", "targets"]),
     (
@@ -159,6 +164,7 @@ const OTHER_NAMES: [(&str, &[&str]); 10] = [
     ("stacks", &["stack", "threads"]),
     ("doctor", &["check", "diagnose", "why", "status", "health"]),
     ("diff", &["compare"]),
+    ("advise", &["advice", "recommend", "suggest", "size", "sizing", "tune"]),
     ("run", &["daemon", "serve", "agent", "server"]),
 ];
 
@@ -182,8 +188,8 @@ impl Cli {
         command.help_template(help)
     }
 
-    /// Parses the arguments. If a word is not a command, the error names the closest command. `--help` and `--version`
-    /// are errors of clap, too.
+    /// Parses the arguments. If a word is not a command, the error names the closest command. clap reports `--help` and
+    /// `--version` as errors as well.
     pub(crate) fn read(arguments: impl IntoIterator<Item = OsString>) -> Result<Self, clap::Error> {
         let read = Self::grouped().try_get_matches_from(arguments);
         read.and_then(|matches| Self::from_arg_matches(&matches))

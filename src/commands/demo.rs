@@ -34,7 +34,7 @@ use web::options::WebOptions;
 /// watched for less than a minute.
 const METRICS_INTERVAL: Duration = Duration::from_secs(5);
 
-/// Maximum number of rows per second, so that users can read them.
+/// Maximum number of rows per second, so that users can read the rows.
 const ROWS_PER_SECOND: u32 = 8;
 
 /// Width of the service column.
@@ -93,7 +93,8 @@ const ROLES: [Role; 6] = [
     },
 ];
 
-/// Runs the command until Ctrl-C, as `gcwatch top` on a terminal, otherwise as lines.
+/// Runs the command until Ctrl-C or for the given number of rounds. Shows `gcwatch top` on a terminal with an open
+/// listener and without a number of rounds, and prints lines otherwise.
 pub(crate) fn run(args: &DemoArgs) -> anyhow::Result<bool> {
     let Some(loaded) = super::run::load(&args.config)? else {
         return Ok(true);
@@ -239,7 +240,7 @@ async fn act(
         let mut player = Player::new(source);
         let mut highest = 0;
         let (mut first, mut last) = (None, None);
-        // No error occurs here: the tests of these recordings read them to the end.
+        // Reading cannot fail, because tests read these recordings to the end.
         while let Ok(Some((key, mut outcome))) = player.next_outcome() {
             if let Some(at) = complete_at(&outcome) {
                 let after = Duration::from_nanos(u64::try_from(at).unwrap_or(0));
@@ -296,7 +297,7 @@ fn renumber(collection: &mut Collection, offset: u32) {
     }
 }
 
-/// The rows on standard output, limited by [`ROWS_PER_SECOND`].
+/// The table on standard output, limited to [`ROWS_PER_SECOND`].
 struct Table {
     begun: bool,
     second: Instant,

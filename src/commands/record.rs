@@ -14,7 +14,7 @@ use dotnet_diagnostics::message::{Command, Provider, Rundown, SessionConfig};
 use dotnet_diagnostics::{Client, Endpoint, Session};
 
 use crate::commands::burst::{Signals, guarded};
-use crate::commands::cli::RecordArgs;
+use crate::commands::cli::{Profile, RecordArgs};
 use crate::commands::executor;
 use crate::commands::look::major;
 use crate::commands::output::say;
@@ -25,9 +25,10 @@ use crate::commands::record::progress::Progress;
 use crate::commands::record::recorder::{IncompleteReason, Recorder};
 
 /// Timeout for the end of a session that is no longer needed.
-const END_TIMEOUT: Duration = Duration::from_secs(3);
+pub(super) const END_TIMEOUT: Duration = Duration::from_secs(3);
 
-/// Runs the command. Returns `false` if the recording failed, which was reported.
+/// Runs the command. Returns `false` if the recording could not be written completely. In that case, the reason has
+/// been reported on stderr.
 pub(crate) fn run(args: &RecordArgs) -> anyhow::Result<bool> {
     executor()?.block_on(record(args))
 }
@@ -36,20 +37,8 @@ async fn record(args: &RecordArgs) -> anyhow::Result<bool> {
     let process = Scan::host().inspect(args.process.pid())?;
     let client = guarded(Client::new(Endpoint::for_process(&process)?));
     let info = client.probe().await?;
-    let mut config = SessionConfig {
-        buffer_mb: args.buffer_mb.unwrap_or(args.profile.buffer_mb()),
-        providers: args.profile.providers(),
-        ..SessionConfig::default()
-    };
     let runtime_version = info.as_ref().and_then(|info| info.runtime_version.as_deref());
-    // Since .NET 9, a session selects its rundown.
-    if runtime_version.and_then(major).is_some_and(|major| major >= 9) {
-        // Two small events describe the collector settings; older runtimes would send all methods.
-        config.rundown = Rundown::Keyword(KEYWORD_GC);
-        config
-            .providers
-            .push(Provider::new(RUNDOWN_PROVIDER, KEYWORD_GC, INFORMATIONAL));
-    }
+    let config = session(args.profile, args.buffer_mb, runtime_version);
     let name = ps::name(process.clone(), info.clone()).await.unwrap_or(process.name);
     let mut signals = Signals::new()?;
     let mut output = tokio::select! {
@@ -104,9 +93,28 @@ async fn record(args: &RecordArgs) -> anyhow::Result<bool> {
     Ok(true)
 }
 
-/// Starts the session. A command in progress is not abandoned immediately, because its session would stay open in the
-/// process.
-async fn begin(client: &Client, config: &SessionConfig, signals: &mut Signals) -> anyhow::Result<Session> {
+/// Returns the session of a profile. `buffer_mb` replaces the default buffer of the profile.
+pub(super) fn session(profile: Profile, buffer_mb: Option<u32>, runtime_version: Option<&str>) -> SessionConfig {
+    let mut config = SessionConfig {
+        buffer_mb: buffer_mb.unwrap_or(profile.buffer_mb()),
+        providers: profile.providers(),
+        ..SessionConfig::default()
+    };
+    // Since .NET 9, a session selects its rundown.
+    if runtime_version.and_then(major).is_some_and(|major| major >= 9) {
+        // This rundown contains only two small events with the collector settings. Older runtimes would send all
+        // methods.
+        config.rundown = Rundown::Keyword(KEYWORD_GC);
+        config
+            .providers
+            .push(Provider::new(RUNDOWN_PROVIDER, KEYWORD_GC, INFORMATIONAL));
+    }
+    config
+}
+
+/// Starts the session. After a signal, waits up to [`END_TIMEOUT`] for the start, so that the session does not stay
+/// open in the process, and returns an error.
+pub(super) async fn begin(client: &Client, config: &SessionConfig, signals: &mut Signals) -> anyhow::Result<Session> {
     let mut beginning = pin!(client.collect_tracing(config));
     tokio::select! {
         begun = &mut beginning => return Ok(begun?),

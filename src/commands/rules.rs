@@ -72,7 +72,7 @@ fn read(paths: &[PathBuf], with_shipped: bool) -> LoadedFiles {
     }
     let loaded = match (load(&files), problems.is_empty()) {
         (loaded, true) => loaded,
-        // Problems of readable files are reported, too.
+        // Files that can be read are checked as well, so that all problems are reported.
         (Ok(loaded), false) => {
             problems.extend(loaded.left_out);
             problems.extend(loaded.warnings);
@@ -104,7 +104,7 @@ fn standard_input() -> Result<SourceFile, Problem> {
         .take(limit)
         .read_to_end(&mut bytes)
         .map_err(|error| problem(format!("standard input cannot be read: {error}")))?;
-    // A text that is too long is rejected when it is loaded.
+    // `load` rejects a text that exceeds the limit.
     rule_files::decode(STANDARD_INPUT.to_owned(), bytes)
 }
 

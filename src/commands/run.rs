@@ -41,7 +41,8 @@ const READING_THREAD: &str = "reading";
 /// Maximum time for the last log lines to be read.
 const LAST_LINES_TIMEOUT: Duration = Duration::from_secs(1);
 
-/// Runs the daemon until SIGTERM or SIGINT. Returns `false` if a part of the daemon failed, which was logged.
+/// Runs the daemon until SIGTERM or SIGINT. Returns `false` if a part of the daemon failed. In that case, the failure
+/// has been logged.
 pub(crate) fn run(args: &RunArgs) -> anyhow::Result<bool> {
     let Some(loaded) = load(&args.config)? else {
         return Ok(true);

@@ -119,9 +119,9 @@ impl BurstStats {
 /// The result of a burst.
 #[derive(Debug)]
 enum BurstResult {
-    /// A finding, and for a burst of allocations the output derived from its stacks.
+    /// A finding, and for a burst of allocations the flame graph of its stacks.
     Found(Box<Finding>, Outcome, Option<FlameGraph>),
-    /// A finding from a burst that its process did not end in time.
+    /// A finding from a burst whose session the process did not end in time.
     Late(Box<Finding>),
     /// A heap dump, or the reason why it failed.
     Surveyed(Result<Box<Survey>, (String, Outcome)>, Plan),
@@ -147,7 +147,7 @@ struct RunningBurst {
     task: Kind,
     share: QuotaOwner,
     begun: Instant,
-    /// Maximum duration of the start and of the stop. A burst that exceeds it counts as late.
+    /// Maximum duration of the start and of the stop. A failed heap dump that took at least this long counts as late.
     within: Duration,
     ended: Receiver<BurstResult>,
     stop: Arc<Notify>,
@@ -224,7 +224,8 @@ impl Default for Inspections {
 }
 
 impl Inspections {
-    /// Inspects a process on a thread that is left behind if a file system does not respond. The error is a clause.
+    /// Inspects a process on a thread that is left behind if a file system does not respond. Returns the reason as a
+    /// clause if the process cannot be inspected in time, or if too many threads already wait.
     async fn inspect(&self, pid: u32) -> Result<Process, String> {
         let Ok(permit) = Arc::clone(&self.0).try_acquire_owned() else {
             return Err(format!("{MAX_LEFT} file systems of processes do not respond"));
@@ -279,7 +280,8 @@ impl Bursts {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Must be called once per second. `is_behind`: whether gcwatch has not yet read all pending events.
+    /// Handles the end of the running burst, and starts the next burst or heap dump that an incident requests. Must be
+    /// called once per second. `is_behind` is whether gcwatch has not yet read all pending events.
     #[expect(clippy::too_many_lines, reason = "one pass over all wants")]
     pub(super) fn tick(&self, pipeline: &Pipeline, is_behind: bool, now: Instant) {
         let mut state = self.state();
@@ -637,8 +639,8 @@ impl Task {
             hold.turn = Some(turn);
         }
         let ended = self.in_turn(endpoint).await;
-        // Remove the mark only now, because building the derived output took memory, too, and gcwatch could have died.
-        // If this burst was left behind, the mark now belongs to another burst.
+        // Remove the mark only now, because building the flame graph also takes memory, so gcwatch could have died
+        // until here. If this burst was left behind, the mark now belongs to another burst.
         let mut hold = held(&self.hold);
         if !hold.is_left
             && let Some(Err(error)) = self.marks.as_ref().map(|marks| marks.end())
@@ -720,8 +722,8 @@ impl Task {
         let window = done.burst.facts().window;
         let (finding, drawn) = match self.evidence {
             Evidence::Allocations => {
-                // Compute the allocations and the weighted stacks one after the other, because each result has its own
-                // references to all stacks.
+                // Drop the allocations before computing the weighted stacks, because each result has its own references
+                // to all stacks.
                 let allocations = done.burst.allocations();
                 let finding = automatic::allocations(&allocations, window);
                 drop(allocations);

@@ -1,4 +1,5 @@
-//! Passes the data of the pipeline to the OTLP client and to the receivers of alerts.
+//! Passes the data of the pipeline to the OTLP client, the receivers of alerts, the log, the evidence store and
+//! Kubernetes Events.
 
 use std::sync::Arc;
 
@@ -18,14 +19,15 @@ use gc_telemetry::spans::EncodedSpans;
 use incidents::{IncidentChange, IncidentRecord, key_of_record};
 use kubernetes::Events;
 
-/// An outlet that sends spans and metrics to the exporter, and alerts to the notifier.
+/// An outlet that sends telemetry to the exporter, incidents to the notifier and the log, evidence to the store, and
+/// events to pods.
 #[derive(Debug)]
 pub(crate) struct DeliveryOutlet {
     pub(crate) exporter: Exporter,
     pub(crate) notifier: Notifier,
     /// Store that keeps evidence outside the host; `None` if evidence stays on the host.
     pub(crate) store: Option<Store>,
-    /// Creates Kubernetes Events on pods; `None` if disabled.
+    /// Client that creates Kubernetes Events on pods; `None` if disabled.
     pub(crate) events: Option<Events>,
 }
 

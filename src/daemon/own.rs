@@ -94,19 +94,19 @@ pub struct OwnMetrics {
     pub reloads: Reloads,
     /// Stalls of the daemon.
     pub stalls: StallCounts,
-    /// Parts that exist only in `run`.
+    /// Parts that only `gcwatch run` has; unset for other commands.
     pub run: OnceLock<RunParts>,
     /// Statistics of bursts for incidents.
     pub(super) bursts: Arc<BurstStats>,
 }
 
-/// Parts of a command that runs until it is stopped.
+/// Parts that only `gcwatch run` has.
 #[derive(Debug, Clone)]
 pub struct RunParts {
     /// Guard of the sessions.
     pub guard: Guard,
     pub log: LogQueue,
-    /// Liveness of the parts that read.
+    /// Heartbeats of the parts that read streams.
     pub alive: Arc<Heartbeats>,
 }
 

@@ -72,9 +72,9 @@ impl RuleFiles {
         self.status.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Reads the files for the first time. If the files are invalid, there are no previous rules: the shipped rules are
-    /// in force until the files are valid, provided that the shipped rules are configured. The daemon starts in any
-    /// case. The errors are logged by the [`reload`](Self::reload) that follows once the daemon logs.
+    /// Reads the files for the first time. If the files are invalid, the shipped rules are in force until the files are
+    /// valid, or no rules if the configuration excludes the shipped rules. The daemon starts in any case. The log is
+    /// not available yet, so the first [`reload`](Self::reload) logs the errors.
     pub async fn begin(&self, sources: &RuleSources, pipeline: &Pipeline) {
         if self.read(sources, pipeline, true).await.is_ok() || !sources.shipped {
             return;
@@ -110,6 +110,8 @@ impl RuleFiles {
         warn!("the rules are invalid: {instead}");
     }
 
+    /// Reads the files and applies them if they have changed. Returns the errors if the files are invalid, were invalid
+    /// and have not changed, or cannot be read in time.
     async fn read(&self, sources: &RuleSources, pipeline: &Pipeline, first: bool) -> Result<(), Vec<String>> {
         let (of, known) = (sources.clone(), self.last().clone());
         let read = self.reading.within(READ_TIMEOUT, move || {
@@ -221,7 +223,7 @@ impl RuleWatch {
     }
 }
 
-/// Reads the files, in order.
+/// Reads the rule files, starting with the shipped rules if they are configured.
 fn texts(sources: &RuleSources) -> Texts {
     let mut files = if sources.shipped { load::shipped() } else { Vec::new() };
     let mut unreadable = Vec::new();

@@ -1,4 +1,4 @@
-//! The parts that several commands share: pipeline, delivery, rules, own metrics, listener.
+//! The parts of gcwatch that several commands share: pipeline, delivery, rules, own metrics, listener.
 
 mod kept;
 
@@ -94,7 +94,7 @@ pub struct ExportLosses {
 }
 
 impl Services {
-    /// Starts to listen and to export.
+    /// Creates all parts, and starts to listen and to export.
     ///
     /// # Errors
     ///
@@ -252,7 +252,8 @@ impl Services {
         let _set_already = self.own.run.set(parts);
     }
 
-    /// Advances the rules, and checks whether gcwatch itself stalled. Called once per second.
+    /// Advances the rules, the bursts and the stored state, and checks whether gcwatch itself stalled. Must be called
+    /// once per second.
     pub(super) fn tick(&self, stalls: &mut Stalls) {
         let (now, clocks) = (Instant::now(), clocks());
         let alive = self.own.run.get().map(|run| &run.alive);
@@ -328,7 +329,7 @@ impl Services {
         }
     }
 
-    /// Applies new options. If an option cannot be used, nothing changes.
+    /// Applies new options. Returns an error and changes nothing if the settings of a receiver are invalid.
     pub(super) fn reconfigure(&mut self, options: &Options) -> anyhow::Result<()> {
         self.reconfigure_receivers(options)?;
         self.pipeline.reconfigure(options.pipeline.clone());
@@ -344,7 +345,7 @@ impl Services {
             .reconfigure(&with_store(&options.alerts, self.store.as_ref()))
             .context("the receivers stay unchanged")?;
         if let Err(error) = self.exporter.reconfigure(&options.otlp) {
-            // These settings were valid before.
+            // The previous settings were valid, so restoring them does not fail.
             let _restored = self.notifier.reconfigure(&alerts);
             return Err(error).context("the receivers stay unchanged");
         }
@@ -370,7 +371,8 @@ impl Services {
         }
     }
 
-    /// Sends queued data, then closes. Returns the lost items and the items that wait on disk, by signal.
+    /// Sends queued data, and closes all parts. Returns the items lost during and before the shutdown, and the items
+    /// that wait on disk.
     pub async fn close(self) -> ExportLosses {
         self.set_ready(false);
         let are_left = self.leave_incidents().await;
@@ -379,7 +381,7 @@ impl Services {
             self.history.close(&self.pipeline).await;
         }
         if let Some(black_box) = self.black_box.clone() {
-            // This call waits for a disk.
+            // Stopping the black box waits for a disk, so a blocking thread does it.
             let stopping = tokio::task::spawn_blocking(move || black_box.stop(COMPLETE));
             let _late = tokio::time::timeout(COMPLETE, stopping).await;
         }

@@ -13,7 +13,7 @@ use crate::pipeline::Counts;
 use api::view::{ExportsRuntimeRecord, PartRecord, ReceiverRecord, StreamsRecord, TargetView};
 use web::PartAge;
 
-/// Returns the receivers of exported data and of alerts.
+/// Returns the records of the receivers of OTLP signals, of alerts, and of evidence.
 pub(super) fn receivers(
     stats: &Stats,
     alerts: Vec<(String, ReceiverStats)>,
@@ -74,7 +74,7 @@ fn describe_signal(signal: Signal, stats: &SignalStats) -> ReceiverRecord {
     let state = match stats {
         SignalStats { configured: false, .. } => "off",
         SignalStats { unsupported: true, .. } => "unsupported",
-        // Items wait after an attempt to send them: the newest attempt failed.
+        // An error occurred and items still wait for an answer, so the newest attempt probably failed.
         _ if error.is_some() && stats.in_flight > 0 => "failing",
         SignalStats { exported: 0, .. } if error.is_some() => "failing",
         SignalStats { exported: 0, .. } => "idle",

@@ -43,7 +43,7 @@ const SETTLED: u64 = 12;
 /// Maximum number of processes that are remembered although gcwatch does not read them (excluded, unattachable).
 const MAX_NOTED: usize = 4096;
 
-/// The pipeline from outcomes to spans, metrics and alerts. All tasks share it.
+/// The pipeline that turns outcomes into spans, metrics and alerts. All tasks share one pipeline.
 #[derive(Debug, Clone)]
 pub struct Pipeline {
     shared: Arc<Shared>,

@@ -10,6 +10,7 @@
     reason = "a test fails by panicking, and prints its steps"
 )]
 
+mod advise;
 mod alerts;
 mod cli;
 mod config;

@@ -16,7 +16,7 @@ pub(crate) struct File {
     pub(crate) mode: u32,
 }
 
-/// Files by path, and empty folders. Parent folders are added automatically.
+/// Files by path, and empty folders. [`tar`](Self::tar) adds parent folders.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Files {
     files: BTreeMap<String, File>,
@@ -45,7 +45,8 @@ impl Files {
         self.files.iter().map(|(path, file)| (path.as_str(), file))
     }
 
-    /// Builds a tar archive below the folder `top`, which is empty for none.
+    /// Builds a tar archive in which all paths are below the folder `top`, or at the top level if `top` is empty.
+    /// `epoch` is the time of all entries, in Unix seconds.
     pub(crate) fn tar(&self, top: &str, epoch: u64) -> Result<Vec<u8>> {
         let mut entries: BTreeMap<String, Option<&File>> = BTreeMap::new();
         let top = if top.is_empty() {
@@ -85,7 +86,7 @@ impl Files {
         Ok(tar.into_inner()?)
     }
 
-    /// Builds a zip archive for NuGet. All entries have the earliest date of the format.
+    /// Builds a zip archive for NuGet, without empty folders. All entries have the earliest date of the format.
     pub(crate) fn zip(&self) -> Result<Vec<u8>> {
         let mut zip = ZipWriter::new(Cursor::new(Vec::new()));
         for (path, file) in &self.files {
@@ -100,14 +101,14 @@ impl Files {
     }
 }
 
-/// Compresses with gzip, without a name and a time.
+/// Compresses with gzip. The header has neither a name nor a time.
 pub(crate) fn gzip(bytes: &[u8]) -> Result<Vec<u8>> {
     let mut gzip = GzBuilder::new().mtime(0).write(Vec::new(), Compression::best());
     gzip.write_all(bytes)?;
     Ok(gzip.finish()?)
 }
 
-/// Returns the digest in hexadecimal digits.
+/// Returns the SHA-256 in hexadecimal digits.
 pub(crate) fn sha256(bytes: &[u8]) -> String {
     Sha256::digest(bytes).iter().map(|byte| format!("{byte:02x}")).collect()
 }

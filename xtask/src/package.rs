@@ -1,7 +1,7 @@
 //! Packages for Debian and for RPM.
 //!
-//! The installed files are staged as a crate of their own, whose manifest describes both packages. `cargo-deb` and
-//! `cargo-generate-rpm` build the packages from it. The staged crate has no dependencies and is never compiled.
+//! The files to install are staged as a separate crate, whose manifest describes both packages. `cargo-deb` and
+//! `cargo-generate-rpm` build the packages from this crate. The crate has no dependencies and is never compiled.
 
 use std::fmt::Write as _;
 use std::io::ErrorKind;
@@ -17,12 +17,13 @@ use crate::build::Program;
 use crate::source::Source;
 use crate::tree::{self, Documents};
 
-/// Tools with the versions that the release uses, because other versions can build other bytes, and their outputs.
+/// Name, version and output file of the tool for Debian packages. Another version can build other bytes.
 const DEB: (&str, &str, &str) = ("cargo-deb", "3.8.0", "package.deb");
+/// Name, version and output file of the tool for RPM packages. Another version can build other bytes.
 const RPM: (&str, &str, &str) = ("cargo-generate-rpm", "0.21.1", "package.rpm");
-/// Path of the configuration file, which is kept if it was changed.
+/// Path of the configuration file. An update keeps a changed file.
 const CONFIGURATION: &str = "etc/gcwatch/gcwatch.yaml";
-/// Folders that are created and removed with the RPM package. dpkg does this for all folders.
+/// Folders that the RPM package creates and removes. dpkg creates and removes all folders without a list.
 const OWNED: [&str; 5] = [
     "etc/gcwatch",
     "usr/share/doc/gcwatch",
@@ -75,7 +76,7 @@ impl<'a> Packages<'a> {
         })
     }
 
-    /// Builds the Debian package, or returns `None` if the tool is missing, which is reported.
+    /// Builds the Debian package. Returns `None` and prints a message if the tool is missing.
     pub(crate) fn deb(&self) -> Result<Option<Vec<u8>>> {
         let target = format!("{}-unknown-linux-musl", self.program.machine.rust());
         let version = self.source.package_version();
@@ -91,7 +92,7 @@ impl<'a> Packages<'a> {
         self.built(DEB, &words)
     }
 
-    /// Builds the RPM package, or returns `None` if the tool is missing, which is reported.
+    /// Builds the RPM package. Returns `None` and prints a message if the tool is missing.
     pub(crate) fn rpm(&self) -> Result<Option<Vec<u8>>> {
         let machine = self.program.machine.rust();
         let words = [
@@ -105,7 +106,8 @@ impl<'a> Packages<'a> {
         self.built(RPM, &words)
     }
 
-    /// Runs a tool in the staged crate, and returns the package that it writes.
+    /// Runs a tool in the staged crate, and returns the package that the tool writes. Returns `None` if the tool is
+    /// missing.
     fn built(&self, (tool, version, out): (&str, &str, &str), words: &[&str]) -> Result<Option<Vec<u8>>> {
         let out = self.folder.path().join(out);
         let output = Command::new(tool)
@@ -159,7 +161,7 @@ fn installed(source: &Source, program: &Program, documents: &Documents) -> Resul
     Ok(files)
 }
 
-/// Returns the manifest of the staged crate. Strings of JSON are strings of TOML.
+/// Returns the manifest of the staged crate. Strings are written as JSON, because these are valid strings of TOML.
 fn manifest(source: &Source, program: &Program, files: &Files) -> String {
     let (mut deb, mut rpm) = (String::new(), String::new());
     for folder in OWNED {
@@ -171,7 +173,7 @@ fn manifest(source: &Source, program: &Program, files: &Files) -> String {
     for (path, file) in files.iter() {
         let (staged, mode) = (json!(format!("root/{path}")), format!("{:o}", file.mode));
         let _ = writeln!(deb, "[{staged}, {}, \"{mode}\"],", json!(path));
-        // The path where zsh searches on systems with RPM.
+        // On systems with RPM, zsh searches for completions in another folder.
         let to = json!(format!(
             "/{}",
             path.replace("zsh/vendor-completions/", "zsh/site-functions/")

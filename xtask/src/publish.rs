@@ -1,5 +1,5 @@
-//! Publishes the files of `target/dist`. Each step runs a program that release machines have: skopeo, helm, dotnet,
-//! cargo, gh, cosign. `--dry-run` prints the commands instead.
+//! Publishes the files of `target/dist`. Each step runs a program that must be installed: skopeo, helm, dotnet, cargo,
+//! gh, cosign. `--dry-run` prints the commands instead.
 
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
@@ -11,7 +11,7 @@ use clap::ValueEnum;
 use crate::source::Source;
 use crate::{address, image, notes};
 
-/// The published libraries, each after its dependencies.
+/// The published libraries. Each library follows its dependencies.
 const LIBRARIES: [&str; 5] = ["nettrace", "dotnet-diagnostics", "clr-gc", "clr-evidence", "clr-heap"];
 
 /// The items that can be published.

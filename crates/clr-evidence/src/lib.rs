@@ -2,8 +2,8 @@
 //! the runtime's events.
 //!
 //! A *burst* is a session of several seconds with stacks, and with a rundown at its end that names the methods. This
-//! crate consumes the bytes of such a stream, live or from a file, and returns records. It performs no I/O and has no
-//! clock.
+//! crate consumes the bytes of such a stream, live or from a file, and returns records. The crate performs no I/O and
+//! has no clock.
 //!
 //! ```text
 //! bytes -> clr_gc::stream (events, collections) -> burst -> stacks  addresses, interned while the stream runs

@@ -11,7 +11,7 @@
 //! of GCLOHCompact and GCFitBucketInfo are padded C structs, and the manifest has no dynamic events. The doc comment of
 //! each event states its sizes and the versions that were never recorded ("manifest only"). Of the 32-bit layouts,
 //! GCPerHeapHistory, GCGenerationRange and GCBulkMovedObjectRanges were checked against a real 32-bit process (.NET
-//! Core 3.1). The others follow from the manifest and, for padded rows, from the alignment rules of C.
+//! Core 3.1). The other 32-bit layouts follow from the manifest and, for padded rows, from the alignment rules of C.
 //!
 //! # Invariants
 //!
@@ -22,9 +22,9 @@
 //! * A field that does not exist in the version of the payload is `None`. A value without a known name keeps its
 //!   number.
 //! * If the version is missing (nettrace V6 of one-collect), the newest version for which the payload is long enough is
-//!   used. This is exact for whole payloads of known versions because their sizes differ. A longer payload of an older
-//!   version, or a payload truncated to the exact size of an older version, cannot be distinguished from another
-//!   version.
+//!   used. This version is exact for complete payloads of known versions because their sizes differ. A longer payload
+//!   of an older version, or a payload truncated to the exact size of an older version, cannot be distinguished from
+//!   another version.
 //!
 //! # Example
 //!
@@ -97,7 +97,7 @@ pub const EVENTPIPE_PROVIDER: &str = "Microsoft-DotNETCore-EventPipe";
 pub struct PayloadError {
     /// Name of the event.
     pub event: &'static str,
-    /// Version given by the writer.
+    /// Version that the writer states; `None` if the writer states no version.
     pub version: Option<u8>,
     /// Name of the first incomplete field.
     pub field: &'static str,

@@ -10,9 +10,9 @@
 //!                            '  intervals in which events are lost   (loss)
 //! ```
 //!
-//! A [`Machine`] reconstructs the collections of one runtime. It has no clock and no I/O: its inputs are events, losses
-//! and the passing of time, and its outputs are [`Outcome`]s. A live session, a file and a test run the same code. A
-//! *stop* is a suspension of the managed threads, from SuspendEEBegin to RestartEEEnd.
+//! A [`Machine`] reconstructs the collections of one runtime. The machine has no clock and no I/O: its inputs are
+//! events, losses and the passing of time, and its outputs are [`Outcome`]s. A live session, a file and a test run the
+//! same code. A *stop* is a suspension of the managed threads, from SuspendEEBegin to RestartEEEnd.
 //!
 //! # Assignment of facts to collections
 //!

@@ -1,6 +1,8 @@
-//! All keys. The parser, the JSON schema, the reference page and `--print-config` are derived from these types.
+//! The keys of the configuration. The parser, the JSON schema, the reference page and `--print-config` are derived from
+//! these types.
 //!
-//! The doc comments are the documentation for users. `x-restart` marks keys that a reload cannot change.
+//! The doc comments of the keys are the descriptions that users see. `x-restart` marks keys that a reload cannot
+//! change.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -49,7 +51,7 @@ pub(crate) struct Document {
     pub(crate) rules: RuleSources,
     /// Receivers of notifications when an alert starts and ends.
     pub(crate) alerts: Alerts,
-    /// Evidence that is gathered for incidents.
+    /// Evidence that gcwatch gathers for incidents.
     pub(crate) evidence: Evidence,
     /// Pod metadata from Kubernetes.
     pub(crate) kubernetes: Kubernetes,
@@ -58,12 +60,12 @@ pub(crate) struct Document {
     /// Resource attributes of every target. The identity of a process (`service.name` and so on) comes from the process
     /// itself: its `OTEL_SERVICE_NAME` and `OTEL_RESOURCE_ATTRIBUTES` override these attributes.
     pub(crate) resource: Resource,
-    /// Address and port of `/metrics`, `/livez`, `/readyz` and the API, or `none`. Requests are authenticated only with
-    /// `web.token_from` or `web.users_from`, and `web.protects: all`: consider this before you use an address that
-    /// other hosts can reach.
+    /// Address and port of `/metrics`, `/livez`, `/readyz` and the API, or `none`. All data requires a login only if
+    /// `web.protects` is `all` and `web.token_from` or `web.users_from` is set: consider this before you use an address
+    /// that other hosts can reach.
     #[schemars(extend("x-restart" = true))]
     pub(crate) listen: ListenAddress,
-    /// The listener.
+    /// Access to the listener: names, logins, agents, links and TLS.
     pub(crate) web: Web,
     /// The log on standard error.
     pub(crate) log: Log,
@@ -76,11 +78,11 @@ pub(crate) struct Document {
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub(crate) struct State {
-    /// A directory used only by gcwatch, on a local disk. It contains the queue of data that receivers did not accept
-    /// (`otlp.queue`), open incidents, recordings of incidents (`evidence.black_box`) and a one-day history of
-    /// processes. It is created if it does not exist, readable only by gcwatch. Without it, the queue is only in memory
-    /// (`otlp.limits`), incidents are not recorded, and the page shows the last 30 minutes. systemd sets it with
-    /// `StateDirectory=gcwatch`.
+    /// A directory on a local disk that only gcwatch uses. The directory contains the queue of data that receivers did
+    /// not accept (`otlp.queue`), open incidents, recordings of incidents (`evidence.black_box`) and a one-day history
+    /// of processes. If the directory does not exist, gcwatch creates it, readable only by gcwatch. Without this key,
+    /// the queue is only in memory (`otlp.limits`), incidents are not recorded, and the page shows the last 30 minutes.
+    /// systemd sets the key with `StateDirectory=gcwatch`.
     #[schemars(extend("x-restart" = true))]
     pub(crate) directory: Option<PathBuf>,
 }
@@ -90,9 +92,9 @@ pub(crate) struct State {
 #[serde(default, deny_unknown_fields)]
 pub(crate) struct Web {
     /// Accepted names of the listener (the `Host` header, without port), in addition to `localhost` and loopback
-    /// addresses. If empty, any name is accepted, but on a loopback address only `localhost` and loopback addresses, so
-    /// that a page in a browser cannot read the listener by DNS rebinding. `/livez` and `/readyz` accept any name if
-    /// the address is not loopback.
+    /// addresses. If empty, a listener on a loopback address accepts only `localhost` and loopback addresses, so that a
+    /// page in a browser cannot read the listener by DNS rebinding. A listener on any other address accepts any name.
+    /// `/livez` and `/readyz` accept any name if the address is not loopback.
     #[schemars(inner(length(min = 1)), extend("x-restart" = true))]
     pub(crate) hosts: Vec<String>,
     /// Source of the token that grants access to protected data (`Authorization: Bearer ...`): at least 16 characters.
@@ -106,20 +108,20 @@ pub(crate) struct Web {
     #[schemars(extend("x-restart" = true))]
     pub(crate) protects: Protects,
     /// Whether agents can use `/mcp` (Model Context Protocol), under the same access rules. `auto`: only on a loopback
-    /// address. It does not offer tools with a cost for a process (docs/mcp.md).
+    /// address. `/mcp` does not offer tools that have a cost for a process (docs/mcp.md).
     #[schemars(extend("x-restart" = true))]
     pub(crate) mcp: Mcp,
     /// URL of the trace viewer with `{trace_id}`, such as `https://jaeger.example.org/trace/{trace_id}`. Trace ids on
-    /// the page link to it.
+    /// the page link to this URL.
     #[schemars(extend("x-restart" = true))]
     pub(crate) trace_url: Option<String>,
     /// URL of a dashboard for a service with `{service}`, and optionally `{namespace}`, `{pod}`, `{from}` and `{to}`
     /// (Unix milliseconds, or `now`), such as
-    /// `https://grafana.example.org/d/gcwatch-service?var-service={service}&from={from}&to={to}`. Incidents link to it,
-    /// on the page and in messages.
+    /// `https://grafana.example.org/d/gcwatch-service?var-service={service}&from={from}&to={to}`. Incidents on the page
+    /// and in messages link to this URL.
     #[schemars(extend("x-restart" = true))]
     pub(crate) grafana_url: Option<String>,
-    /// TLS. Required for `token_from` and `users_from` if the address is not loopback.
+    /// TLS of the listener. Required for `token_from` and `users_from` if the address is not loopback.
     #[schemars(extend("x-restart" = true))]
     pub(crate) tls: WebTls,
 }
@@ -138,9 +140,9 @@ pub(crate) struct WebTls {
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub(crate) struct Resource {
-    /// `deployment.environment.name`: `production`, `staging`.
+    /// Value of `deployment.environment.name`, such as `production` or `staging`.
     pub(crate) environment: Option<String>,
-    /// `k8s.cluster.name`.
+    /// Value of `k8s.cluster.name`.
     pub(crate) cluster: Option<String>,
     /// Other attributes, as names and strings.
     pub(crate) attributes: BTreeMap<String, String>,
@@ -150,12 +152,13 @@ pub(crate) struct Resource {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub(crate) struct Log {
-    /// `off`, `error`, `warn`, `info`, `debug` or `trace`, optionally per module: `info,gcwatch::targets=debug`.
+    /// Minimum level: `off`, `error`, `warn`, `info`, `debug` or `trace`, optionally per module:
+    /// `info,gcwatch::targets=debug`.
     pub(crate) level: LogLevel,
     /// Format of log lines.
     #[schemars(extend("x-restart" = true))]
     pub(crate) format: LogFormat,
-    /// Whether one line is logged when an incident starts, escalates or ends, independent of `level`.
+    /// Whether one line is logged when an incident starts, escalates or ends, independently of `level`.
     pub(crate) incidents: bool,
 }
 
@@ -175,9 +178,9 @@ impl Default for Log {
 pub(crate) struct SelfTelemetry {
     /// Whether telemetry of gcwatch is exported. `/metrics` always contains the metrics.
     pub(crate) enabled: bool,
-    /// Whether spans are exported: attach, export, reload.
+    /// Whether spans are exported, for attaching, exporting and reloading.
     pub(crate) traces: bool,
-    /// Whether metrics are exported: losses, queues, retries.
+    /// Whether metrics are exported, such as losses, queues and retries.
     pub(crate) metrics: bool,
     /// Whether the log is exported as log records.
     pub(crate) logs: bool,
@@ -186,7 +189,7 @@ pub(crate) struct SelfTelemetry {
     /// `service.name` of gcwatch itself.
     #[schemars(length(min = 1))]
     pub(crate) service_name: String,
-    /// Attributes of gcwatch's own resource.
+    /// Additional resource attributes of gcwatch itself.
     pub(crate) attributes: BTreeMap<String, String>,
 }
 

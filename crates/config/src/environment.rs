@@ -35,9 +35,9 @@ pub(crate) enum Form {
     Disabled,
     /// `otlp` or `none`.
     Exporter,
-    /// `name=value,name=value`, percent-encoded.
+    /// Headers as `name=value,name=value`, percent-encoded. Names are converted to lower case.
     Headers,
-    /// `name=value,name=value`, percent-encoded.
+    /// Attributes as `name=value,name=value`, percent-encoded.
     Attributes,
     /// `cumulative`, `delta` or `lowmemory`.
     Temporality,
@@ -53,7 +53,7 @@ pub(crate) struct Variable {
     pub(crate) form: Form,
 }
 
-/// Variables for one key each. If two variables for the same key are set, the first is used.
+/// Variables for one key each. If two variables for the same key are set, the first variable in this table is used.
 const SINGLE: [(&str, &str, Form); 21] = [
     ("GCWATCH_LISTEN", "listen", Form::Text),
     ("GCWATCH_LOG", "log.level", Form::Text),
@@ -146,7 +146,7 @@ pub(crate) fn variables() -> Vec<Variable> {
     all
 }
 
-/// Returns the message on an invalid variable.
+/// Returns the message about an invalid variable.
 pub(crate) fn not_used(message: &str) -> String {
     format!("{message}; the variable is ignored")
 }
@@ -180,10 +180,10 @@ pub(crate) fn settings(environment: &Environment) -> (Vec<Setting>, Vec<Problem>
                     path,
                     value,
                 }),
-                // Within one variable, the last value is used.
+                // If one variable sets a key twice, the last value is used.
                 Some(before) if before.origin == origin => before.value = value,
-                // For other variables, the precedence is documented. `OTEL_BLRP_*` and `OTEL_BSP_*` look independent,
-                // but set the same keys.
+                // Otherwise, the first variable takes precedence, as documented. Only `OTEL_BLRP_*` needs a warning,
+                // because these variables look independent of `OTEL_BSP_*` but set the same keys.
                 Some(Setting {
                     origin: Origin::Environment(first),
                     path,
@@ -200,7 +200,8 @@ pub(crate) fn settings(environment: &Environment) -> (Vec<Setting>, Vec<Problem>
     (settings, warnings)
 }
 
-/// Returns one warning about all variables for profiles. They are often set for all programs of a host.
+/// Returns one warning about all variables for profiles, or `None` if no such variable is set. These variables are
+/// often set for all programs of a host.
 fn profiles(environment: &Environment) -> Option<Problem> {
     let set = environment.iter().filter(|(_, value)| !value.is_empty());
     let mut names = set
@@ -215,15 +216,16 @@ fn profiles(environment: &Environment) -> Option<Problem> {
     })
 }
 
-/// Returns warnings about unknown variables whose names resemble those of `known`.
+/// Returns warnings about unknown variables: names that resemble a known name, and all other names that start with
+/// `OTEL_EXPORTER_OTLP_`.
 fn unknown(environment: &Environment, known: &[Variable]) -> Vec<Problem> {
     let ours = ["GCWATCH_CONFIG"];
     let names = || known.iter().map(|variable| variable.name.as_str()).chain(ours);
     let mut warnings = Vec::new();
     for (name, value) in environment {
         let exporter = name.starts_with("OTEL_EXPORTER_OTLP_");
-        // Kubernetes sets GCWATCH_PORT and others for a service of that name, so only probable misspellings are
-        // reported.
+        // Kubernetes sets GCWATCH_PORT and similar variables for a service named gcwatch, so a name that starts with
+        // GCWATCH_ is reported only if it is probably misspelled.
         if value.is_empty() || !(exporter || name.starts_with("GCWATCH_")) || names().any(|known| known == name) {
             continue;
         }
@@ -300,7 +302,8 @@ fn truth(text: &str, lower: &str) -> Result<bool, String> {
     }
 }
 
-/// Parses a list of exporters: `otlp` or `none`. If the list contains `otlp`, `otlp` is used.
+/// Parses a list of exporters. Returns `true` if the list contains `otlp`, and `false` if the list is `none`. Other
+/// lists are errors.
 fn exporter(text: &str, lower: &str) -> Result<&'static str, String> {
     let names: Vec<&str> = lower.split(',').map(str::trim).collect();
     if names.contains(&"otlp") {
@@ -314,7 +317,8 @@ fn exporter(text: &str, lower: &str) -> Result<&'static str, String> {
 }
 
 /// Parses `name=value,name=value` with percent-encoded names and values. If one pair is invalid, all pairs are ignored,
-/// as the specification requires. Messages quote nothing, because an apparent name can be part of a token.
+/// as the specification requires. Messages quote neither names nor values, because an apparent name can be part of a
+/// token.
 fn pairs(text: &str, name: fn(&str) -> String, path: &KeyPath) -> Result<Vec<(KeyPath, Node)>, String> {
     let mut pairs = Vec::new();
     for (place, pair) in text.split(',').map(str::trim).enumerate() {

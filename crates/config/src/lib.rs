@@ -9,8 +9,9 @@
 //!                                       (schema, page, print come from them)   resolve: the options of each part
 //! ```
 //!
-//! [`Config::read`] is pure: it converts texts to options, or to a list of all problems. [`load`] reads the file and
-//! the environment of the process, and [`file::Watch`] waits for a change.
+//! [`Config::read`] converts texts to options, or to a list of all problems. It performs no I/O, except that it calls
+//! [`Sources::read_file`] for files of secrets. [`load`] reads the file and the environment of the process, and
+//! [`file::Watch`] waits for a change.
 //!
 //! # Layers
 //!
@@ -115,7 +116,7 @@ impl Config {
     ///
     /// # Errors
     ///
-    /// Returns all errors of the file and the flags. Errors of the environment are warnings.
+    /// Returns all errors of the file and the flags. Errors in environment variables become warnings.
     pub fn read(sources: &Sources<'_>) -> Result<LoadedConfig, Problems> {
         let (mut layers, mut problems, mut warnings) = Layers::read(sources.file, sources.environment, sources.flags);
         // An environment variable that conflicts with other keys is dropped, and the remaining values are resolved
@@ -124,7 +125,7 @@ impl Config {
             let (merged, origins) = layers.merged();
             let document: Document = match serde_json::from_value(merged) {
                 Ok(document) => document,
-                // The types accept every value that the check accepts, which a test ensures.
+                // This error is unexpected: a test ensures that the types accept every value that the check accepts.
                 Err(error) => {
                     if problems.is_empty() {
                         problems.push(Problem {
@@ -150,7 +151,7 @@ impl Config {
             resolve::sections(&mut resolver, &document);
             let (mut dropped, mut new_warnings, mut errors) = (Vec::new(), Vec::new(), Vec::new());
             for finding in resolver.findings {
-                // If one of the other keys has its own error, only that error is reported.
+                // A conflict with a key that already has an error is not reported.
                 if problems.iter().any(|problem| finding.with.contains(&problem.path)) {
                     continue;
                 }

@@ -1,7 +1,7 @@
 //! Formats the configuration as a YAML file with the origin of each value: `--print-config`.
 //!
-//! `serde_yaml` writes the values, but no comments. The YAML parser then reads the output with positions, finds the
-//! line of each value, and its origin is appended to that line.
+//! `serde_yaml` cannot write comments. Therefore, the YAML parser reads its output again to find the line of each
+//! value, and the origin of the value is appended to this line.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;

@@ -13,7 +13,7 @@ use super::values::FORMATS;
 /// The schema, generated once.
 pub(crate) static SCHEMA: LazyLock<Value> = LazyLock::new(for_document::<Document>);
 
-/// Returns the schema with the formats of its values.
+/// Returns the schema together with the checks of its string formats.
 pub(crate) fn schema() -> Schema<'static> {
     Schema::new(&SCHEMA, &FORMATS)
 }

@@ -160,12 +160,13 @@ impl Store {
         }
     }
 
-    /// Removes the oldest request of a log, which has this number. Returns `false` if it was dropped before.
+    /// Removes the oldest request of a log, which must have this number. Returns `false` if the request was dropped
+    /// before.
     pub(crate) fn remove(&mut self, which: usize, number: u64) -> bool {
         self.logs.get_mut(which).is_some_and(|log| log.remove(number))
     }
 
-    /// Returns whether this request is still stored.
+    /// Returns whether the request with this number is still stored.
     pub(crate) fn has(&self, which: usize, number: u64) -> bool {
         self.logs.get(which).is_some_and(|log| log.has(number))
     }
@@ -224,7 +225,8 @@ impl Store {
     }
 }
 
-/// Removes a log that no signal uses, and returns the number of its unsent items.
+/// Removes a log that no signal uses. Returns the number of its unsent items, or 0 if the log does not exist or cannot
+/// be removed.
 fn remove_log(path: PathBuf) -> u64 {
     let log = path
         .is_dir()

@@ -2,7 +2,7 @@
 //!
 //! # Bursts
 //!
-//! Sessions of some seconds with stacks, in addition to the permanent session.
+//! A burst is a session of some seconds with stacks, in addition to the permanent session.
 //!
 //! [`clr_evidence`] computes the results of a burst. This crate runs the session and restores the process afterwards:
 //!
@@ -17,30 +17,31 @@
 //!
 //! The last step is always taken, unless gcwatch is killed (see docs/evidence.md for this case).
 //!
-//! Incidents have automatic bursts if the configuration allows them: `automatic` decides.
+//! If the configuration allows automatic bursts, `automatic` decides which incidents receive a burst.
 //!
 //! # Heap dumps
 //!
-//! The live objects and their holders, on request: `heap`. For incidents of growing memory, `census` decides and
-//! compares two dumps.
+//! `heap` finds the live objects and their holders on request. For incidents of growing memory, `census` decides
+//! whether heap dumps are taken, and compares two of them.
 //!
 //! # The black box
 //!
-//! The last seconds of a process's event stream and the first seconds of its incident, as a file: `black_box`.
+//! `black_box` writes a file with the last seconds of a process's event stream before an incident and the first seconds
+//! after its start.
 //!
 //! # The store
 //!
-//! Copies of evidence in an object store or on a mounted volume: `store`.
+//! `store` copies evidence to an object store or a mounted volume.
 //!
 //! # Layers
 //!
 //! 1. [`lock`], [`bounds`], [`flames`], [`store`]: the lease, limits, results, copies
 //! 2. [`burst`], [`heap`], [`black_box`]: sessions and files
-//! 3. [`automatic`], [`census`]: the evidence that an incident gets; pure
+//! 3. [`automatic`], [`census`]: decisions about the evidence for an incident, without I/O
 //!
 //! # Invariants
 //!
-//! * **One at a time on a host**, and the process is restored afterwards.
+//! * **One burst at a time on a host**, and the process is restored afterwards.
 //! * **Bounded** in time, in memory and on disk. The owner of the most recordings loses its oldest recordings.
 
 // Time is a value: only the modules with an exception read a clock (clippy.toml).

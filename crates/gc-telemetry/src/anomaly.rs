@@ -1,4 +1,4 @@
-//! Anomalies in the OpenTelemetry model: events and status of a collection's span, and log records.
+//! Anomalies in the data model of OpenTelemetry: events and status of the span of a collection, and log records.
 
 use opentelemetry_proto::tonic::common::v1::any_value::Value;
 use opentelemetry_proto::tonic::common::v1::{AnyValue, KeyValue};
@@ -15,7 +15,7 @@ use base::time::{Moment, Wall};
 use rule_engine::alert::{Alert, Transition};
 use rule_engine::rule::{Rule, Severity};
 
-/// Rule whose condition holds on a collection.
+/// A rule whose condition holds on a collection.
 #[derive(Debug, Clone, Copy)]
 pub struct Anomaly<'a> {
     pub rule: &'a Rule,
@@ -27,7 +27,7 @@ pub struct Anomaly<'a> {
     pub at_unix_ns: u64,
 }
 
-/// Anomaly data of a collection's root span.
+/// Attribute, events and status that anomalies add to the root span of a collection.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub(crate) struct Marks {
     /// Attribute `gcwatch.anomaly.rules`; `None` if there are no anomalies.
@@ -43,7 +43,7 @@ impl Marks {
     pub(crate) fn from_anomalies(anomalies: &[Anomaly<'_>]) -> Self {
         let mut ids = anomalies.iter().map(|anomaly| anomaly.rule.id.to_string()).peekable();
         let array = ids.peek().is_some().then(|| list(ids));
-        // Among rules of equal severity, the first one in the order of the rules.
+        // Reverse the order, because `max_by_key` returns the last of several rules with the highest severity.
         let worst = anomalies.iter().rev().max_by_key(|anomaly| anomaly.severity);
         let worst = worst.filter(|anomaly| anomaly.severity >= Severity::Error);
         Self {
@@ -102,7 +102,7 @@ pub(crate) fn record(event: &str, severity: SeverityNumber, text: String, span: 
         // SDKs write `INFO`, `WARN`, `ERROR`, `ERROR4`.
         severity_text: severity.as_str_name().trim_start_matches("SEVERITY_NUMBER_").to_owned(),
         body: Some(AnyValue { value }),
-        // Sampled flag: the span of an anomaly is always exported.
+        // Set the sampled flag, because the span of an anomaly is always exported.
         flags: u32::from(span.is_some()),
         trace_id: span.map_or_else(Vec::new, |span| span.trace_id.to_vec()),
         span_id: span.map_or_else(Vec::new, |span| span.span_id.to_vec()),

@@ -10,17 +10,19 @@
 //! Only harm starts an incident: a symptom, or a rule without a role. The incident keeps the name and the start of its
 //! first harm, and the highest severity of its harms. All harms of a group on one process form one incident, together
 //! with harms of groups that follow this group (`follows` in a rule file). A rule without a group forms its own
-//! incident. If the consequence starts first, its cause joins the incident later. If both have started an incident, the
-//! incident of the consequence becomes part of the other incident and ends as merged. Rules that their group inhibits
-//! are members because their conditions are true, although they fire no alert.
+//! incident. If the consequence starts first, its cause joins the incident later. If the cause and the consequence have
+//! each started an incident, the incident of the consequence becomes part of the incident of the cause and ends as
+//! merged. A rule that fires no alert because another rule of its group fires is also a member, because its condition
+//! is true.
 //!
 //! # Causes
 //!
 //! Rules of role `cause` that are active at the same time are members too, with the share of the harm that they
 //! explain. Causes never start, name, date, worsen or prolong an incident. The main cause is the cause that explains
 //! the largest share, at least [`EXPLAINS_ENOUGH`]. When the main cause becomes known or changes, gcwatch sends a
-//! message, at most once per [`EXPLAINED_INTERVAL_NS`]. A cause can declare that its effect is a consequence of another
-//! symptom; if that symptom has an incident, both incidents become one.
+//! message, at most once per [`EXPLAINED_INTERVAL_NS`]. A cause can declare that its symptoms are consequences of
+//! another symptom (`consequence_of`). If the other symptom has an incident, the incident of the consequence becomes
+//! part of it.
 //!
 //! # Texts
 //!
@@ -80,18 +82,18 @@ pub const LINGER_NS: u64 = 60_000_000_000;
 /// Maximum time for which an incident continues after its process exited: 15 minutes.
 pub const AFTERMATH_NS: u64 = 15 * 60_000_000_000;
 
-/// Maximum time for which a resumed incident waits until its rules are active again: 15 minutes, in which most windows
-/// fill.
+/// Maximum time for which a resumed incident waits until its rules are active again: 15 minutes. Most windows fill
+/// within this time.
 pub const RESUME_NS: u64 = 15 * 60_000_000_000;
 
-/// Duration for which a recording follows the events, 10 seconds. Incidents of one process that start within this time
-/// share a recording.
+/// Duration of a recording after the start of the incident: 10 seconds. Incidents of one process that start within this
+/// time share a recording.
 pub const RECORDED_NS: u64 = 10_000_000_000;
 
 /// Minimum interval between two recordings of one rule and service: 10 minutes.
 pub const RECORDS_INTERVAL_NS: u64 = 10 * 60_000_000_000;
 
-/// Minimum share of a harm that a named cause explains.
+/// Minimum share of a harm that a cause must explain to be named.
 pub const EXPLAINS_ENOUGH: f64 = 0.3;
 
 /// Minimum interval between two messages about a changed main cause: 5 minutes.
@@ -103,9 +105,9 @@ pub const REFRESH_NS: u64 = 10_000_000_000;
 words! {
     /// The reason why an incident ended.
     pub enum IncidentEnding {
-        /// The conditions of all its rules became false.
+        /// The conditions of all rules of the incident became false.
         Cleared = "cleared",
-        /// The conditions of its rules have become unknown.
+        /// The conditions of the rules of the incident became unknown.
         Unknown = "unknown",
         /// The process exited, and no successor appeared.
         ProcessEnded = "process-ended",
@@ -120,7 +122,7 @@ words! {
     }
 }
 
-/// A rule that takes part in an incident.
+/// A rule that is part of an incident, with its newest alert.
 #[derive(Debug, Clone)]
 pub struct Member {
     /// Newest alert of the rule.
@@ -132,15 +134,15 @@ pub struct Member {
     /// The largest share of the harm that a cause has explained so far, 0 to 1; `None` if the rule is not a cause, or
     /// if the share is unknown.
     pub share: Option<f64>,
-    /// Group of the rule.
+    /// Group of the rule; `None` if the rule has no group.
     pub group: Option<Arc<str>>,
     /// Time at which the condition became true.
     pub since: Moment,
     /// Time at which the member ended; `None` if it is active, or was active when the process exited.
     pub until: Option<Moment>,
-    /// Place of the rule in the rule set.
+    /// Index of the rule in the rule set.
     rank: usize,
-    /// Number of occurrences of its alerts before the newest alert.
+    /// Number of times that the condition was true, over all alerts of the rule except the newest alert.
     before: u64,
 }
 
@@ -244,7 +246,7 @@ impl Incident {
         self.causes().first().copied()
     }
 
-    /// Returns whether receivers are notified of the incident: only if it has a harm.
+    /// Returns whether receivers are notified of the incident, which requires a member that is harm.
     pub fn notifies(&self) -> bool {
         self.harms().next().is_some()
     }
@@ -291,7 +293,7 @@ pub enum IncidentChange {
     Worse(Arc<Incident>, Severity),
     /// The main cause has become known or has changed.
     Explained(Arc<Incident>),
-    /// Figures or members have changed, which is not worth a message.
+    /// Figures or members have changed. The change causes no message.
     Refreshed(Arc<Incident>),
     /// A burst or a census returned a finding. The change is sent to logs, not to receivers.
     Gathered(Arc<Incident>, Evidence),

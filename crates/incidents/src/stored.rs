@@ -56,7 +56,7 @@ struct StoredRule {
     evidence: Vec<Evidence>,
 }
 
-/// A member and its newest alert.
+/// A member of an incident and its newest alert.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 struct StoredMember {
     rule: StoredRule,
@@ -236,9 +236,9 @@ mod tests {
     use super::super::{Incidents, sample};
     use super::*;
 
-    /// Scenario: an incident is stored and restored, with its rule and after the rule was removed.
-    /// Guarantee: number, labels, severity, start, texts and members are unchanged; the stored form round-trips
-    /// unchanged.
+    /// Scenario: an incident is stored, and restored after its rules were removed.
+    /// Guarantee: the stored form survives serialization unchanged, and the restored incident has the same stored form
+    /// and summary. The restored incident is open, notifies receivers, and can be resumed.
     #[test]
     fn restored_incident_is_unchanged() {
         let wall = Wall::ahead(3_600_000_000_000);

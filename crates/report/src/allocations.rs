@@ -19,7 +19,7 @@ const AMOUNTS: [Column; 4] = [
     right("samples", 7),
 ];
 
-/// Writes at most `top` types and `top` sites, the largest first, and with `stacks` the stacks of each site.
+/// Writes at most `top` types and `top` sites, the largest first. `stacks` adds the stacks of each site.
 pub fn write(
     out: &mut dyn Write,
     allocations: &Allocations,
@@ -40,7 +40,7 @@ pub fn write(
     if total.samples == 0 {
         return notes(out, allocations, facts);
     }
-    // A recording without times shows sums.
+    // Without a duration, show sums instead of rates.
     let seconds = seconds.unwrap_or(1.0);
     writeln!(out)?;
     let [a, b, c, d] = AMOUNTS;

@@ -16,10 +16,11 @@
 //! * **Unknown is `-`** in a table and null in a record, never 0.
 //! * **Foreign text is displayed, not interpreted**: names of processes and types have no control characters.
 
-// Time is a value: no clock is read here (see clippy.toml).
+// Time is passed as a value: this crate reads no clock (see clippy.toml).
 #![deny(clippy::disallowed_methods)]
 
 pub mod account;
+pub mod advice;
 pub mod allocations;
 pub mod anomalies;
 pub mod callers;

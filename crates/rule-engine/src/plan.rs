@@ -4,9 +4,9 @@
 //! sample -> filter (once) -> measured value (once) -> series -> values of the windows on it
 //! ```
 //!
-//! Many windows of a rule set use the same samples: the same condition, value and extent. These samples form a series,
-//! and windows whose functions can be computed from one series (count, ratio and rate; slope and r2; min and max)
-//! share it. Equal conditions and values are evaluated once per sample, even if they feed several series. A value is
+//! Many windows of a rule set use the same samples: the same condition, value and extent. These samples form a series.
+//! Windows share a series if their functions can be computed from the same retained data, such as count, ratio and
+//! rate. Equal conditions and values are evaluated once per sample, even if they feed several series. A value is
 //! evaluated only if its condition is true. The parts of a condition that are the same for all collections of one kind
 //! are evaluated separately; if they are false, the other parts are not evaluated.
 
@@ -77,7 +77,7 @@ pub struct SeriesFeed {
     /// Part of the condition that is the same for all collections of one kind (`field::Kind`); `None` if there is no
     /// such part.
     pub of_kind: Option<Expression>,
-    /// The other part of the condition; `None` if there is no such part.
+    /// Part of the condition that must be evaluated for each sample; `None` if there is no such part.
     pub of_each: Option<Expression>,
     /// Measured values of the series, as indexes in [`Plan::measured`].
     pub measured: Range<usize>,
@@ -115,13 +115,14 @@ pub struct Plan {
     feeds_at: [Range<usize>; SampleTrigger::COUNT],
     /// The measured values of all feeds.
     pub measured: Vec<MeasuredSeries>,
-    /// For each series, one of its windows.
+    /// For each series, the index of its first window.
     pub series: Vec<usize>,
-    /// For each window, its series.
+    /// For each window, the index of its series.
     pub of_window: Vec<usize>,
     /// The distinct times and lengths, in nanoseconds, of series over time.
     pub occasions: Vec<(SampleTrigger, u64)>,
-    /// For each series, its index in `occasions`; `None` for series over samples or by key.
+    /// For each series, the index of its time and length in `occasions`; `None` for series over a number of samples, or
+    /// by key.
     pub occasions_of: Vec<Option<usize>>,
 }
 
@@ -220,7 +221,7 @@ impl Plan {
     }
 }
 
-/// A series in the order of feeding: sorted by filter, then by value.
+/// An entry for one series. Entries are sorted in the order of feeding: by time of sampling, filter and value.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 struct FeedEntry {
     when: SampleTrigger,
@@ -240,7 +241,8 @@ fn is_of_kind(part: &Node) -> bool {
     })
 }
 
-/// Splits a condition into the part that is the same for all collections of one [`Kind`], and the remaining part.
+/// Splits a condition into the part that is the same for all collections of one [`Kind`], and the remaining part. A
+/// part is `None` if it contains no conditions.
 pub(crate) fn divided(condition: &Expression) -> (Option<Expression>, Option<Expression>) {
     let mut parts = Vec::new();
     divide(&condition.node, &mut |part| parts.push(part));

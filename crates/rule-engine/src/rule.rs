@@ -1,4 +1,4 @@
-//! Checked rules.
+//! Types of checked rules: windows, templates, exceptions, groups, and the rules themselves.
 
 use std::sync::Arc;
 
@@ -26,20 +26,21 @@ pub struct Window {
     pub function: Function,
     /// Sampled value, a number. `None` if only the number of samples matters (count, ratio, rate).
     pub of: Option<Expression>,
-    /// Condition that selects samples. If it is unknown, the sample is unknown, see [`Window::unknown_share`].
+    /// Condition that selects samples. If the condition is unknown, the sample is unknown, see
+    /// [`Window::unknown_share`].
     pub filter: Option<Expression>,
     /// Time of sampling: at each collection, suspension, or tick.
     pub sampled: Root,
     /// Length of the window.
     pub extent: Extent,
-    /// Selects the samples that are comparable with the current collection. The current collection is not one of the
-    /// samples.
+    /// Key that selects the samples that are comparable with the current collection. If a key is set, the current
+    /// collection is not one of the samples.
     pub by: ComparisonKey,
     /// Minimum number of samples. With fewer samples, the value is unknown.
     pub min_samples: u32,
-    /// Minimum time for which the process must have been observed, in nanoseconds. Before, the value is unknown.
+    /// Minimum time for which the process must have been observed, in nanoseconds. Until then, the value is unknown.
     pub min_watched_ns: u64,
-    /// Maximum share of unknown samples. Above it, the value is unknown.
+    /// Maximum share of unknown samples. Above this share, the value is unknown.
     pub unknown_share: Double,
 }
 
@@ -83,7 +84,7 @@ pub enum Form {
 #[derive(Debug, Clone)]
 pub struct Exception {
     pub name: Arc<str>,
-    /// Condition of the exception. If it is unknown, the exception does not apply.
+    /// Condition of the exception. While the condition is unknown, the exception does not apply.
     pub when: Expression,
     /// Time at which the exception expires, in Unix nanoseconds; `None` if it does not expire.
     pub until_unix_ns: Option<u64>,
@@ -97,17 +98,17 @@ impl Exception {
 }
 
 /// Rules for one kind of incident. If several of their conditions are true for a process, only the most severe rule
-/// fires. Among equally severe rules, the rule that already fires or, if none fires, the first rule has priority.
+/// fires. Among equally severe rules, the rule that already fires has priority or, if no rule fires, the first rule.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Group {
     pub name: Arc<str>,
     /// Description in one sentence.
     pub title: Arc<str>,
-    /// Indexes in the set of the groups whose alerts have the alerts of this group as a consequence.
+    /// Groups whose alerts cause the alerts of this group, as indexes in the rule set.
     pub follows: Vec<usize>,
 }
 
-/// A parameter of a rule as written. Its values are part of the expressions.
+/// A parameter of a rule as written. The values are part of the expressions of the rule.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Param {
     pub name: Arc<str>,
@@ -137,7 +138,7 @@ pub struct Texts {
     pub windows: Vec<(Arc<str>, Arc<str>)>,
 }
 
-/// A checked rule. By default it is disabled and never fires.
+/// A checked rule. The default rule is disabled and never fires.
 #[derive(Debug, Clone, Default)]
 pub struct Rule {
     /// Id, unique among all files, which identifies the state of the rule.
@@ -159,7 +160,7 @@ pub struct Rule {
     /// Size of the harm of a symptom, or of the part that a cause explains, in [`Self::unit`]; `None` if the rule does
     /// not state it.
     pub amount: Option<Expression>,
-    /// Unit of [`Self::amount`].
+    /// Unit of [`Self::amount`]; `None` if the rule has no amount.
     pub unit: Option<HarmUnit>,
     /// Duration of the harm at the time when the rule fires, in seconds; `None` if the harm starts when the condition
     /// becomes true.
@@ -173,9 +174,10 @@ pub struct Rule {
     /// Condition that selects the processes that the rule applies to; `None` for all processes. While the condition is
     /// unknown, the rule does not apply.
     pub select: Option<Expression>,
-    /// Services that must run on the host, for rules `on: service`; `select` then selects services.
+    /// Services that must run on the host, for rules `on: service`. If the list is not empty, [`Self::select`] selects
+    /// these services.
     pub expect: Vec<Arc<str>>,
-    /// Division of the services that the rule applies to; `None` for whole services.
+    /// Division of the services that the rule applies to; `None` if services are not divided.
     pub by: Option<Division>,
     /// Condition of the rule.
     pub when: Expression,
@@ -187,7 +189,7 @@ pub struct Rule {
     pub params: Vec<Param>,
     /// Expressions as written.
     pub texts: Texts,
-    /// URL of a page that explains the rule.
+    /// URL of a page that explains the rule; `None` if the rule has no page.
     pub runbook_url: Option<Arc<str>>,
     /// Windows of the rule: their names in the rule, and their indexes in the set.
     pub windows: Vec<(Arc<str>, usize)>,
@@ -199,7 +201,7 @@ pub struct Rule {
     /// Time after the end of an alert in which the rule does not fire again, in nanoseconds. Suppressed alerts are
     /// counted.
     pub cooldown_ns: u64,
-    /// Group of the rule, by index in the set.
+    /// Group of the rule, as an index in the rule set; `None` if the rule has no group.
     pub group: Option<usize>,
     /// Labels of the rule's alerts, in addition to the labels of all alerts.
     pub labels: Vec<(Arc<str>, Template)>,
@@ -209,14 +211,14 @@ pub struct Rule {
     pub annotations: Vec<(Arc<str>, Template)>,
     /// Exceptions of the rule.
     pub exceptions: Vec<Exception>,
-    /// Evidence that is gathered for its incidents.
+    /// Evidence that is gathered for incidents of the rule.
     pub evidence: Vec<Evidence>,
     /// Whether the rule is evaluated. A disabled rule is only checked and listed.
     pub enabled: bool,
     /// File, line and column of the start of the rule: `rules/pauses.yaml:12:3`.
     pub location: Arc<str>,
-    /// Hash of everything that the state depends on. If it is unchanged after a reload, the state is kept. 0 for a
-    /// disabled rule.
+    /// Hash of everything that the state depends on. If the hash is unchanged after a reload, the state is kept. 0 for
+    /// a disabled rule.
     pub meaning: u64,
 }
 
@@ -226,10 +228,11 @@ impl Rule {
         matches!(self.role, None | Some(Role::Symptom))
     }
 
-    /// Returns the current value of [`Self::amount`] in its unit, or `None` if it is unknown.
+    /// Returns the current value of [`Self::amount`] in [`Self::unit`], at least 0, or `None` if the rule has no amount
+    /// or the amount is unknown.
     pub fn amount_now(&self, scope: &Scope<'_>) -> Option<f64> {
         let amount = self.amount.as_ref()?.number(scope)?.max(0.0);
-        // Slopes are per hour.
+        // The expression is a slope per hour.
         Some(if self.unit == Some(HarmUnit::BytesPerMinute) {
             amount / 60.0
         } else {

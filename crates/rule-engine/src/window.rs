@@ -15,21 +15,22 @@
 //!
 //! # Samples that count
 //!
-//! * Functions that count (count, ratio, rate) see every sample, and whether it matches the filter. For all other
-//!   functions, the window contains only samples that match; `Last(n)` contains the newest n of these samples.
+//! * Functions that count (count, ratio, rate) use every sample, and whether the sample matches the filter. For all
+//!   other functions, the window contains only samples that match; `Last(n)` contains the newest n of these samples.
 //! * A sample is unknown if its filter or value is unknown. If the ratio of unknown samples exceeds `unknown_share`,
 //!   the value is unknown; up to this ratio, functions ignore unknown samples.
-//! * For turns, consecutive equal samples are one sample, with the time of the newest.
+//! * For turns, consecutive equal samples are merged into one sample with the time of the newest sample.
 //! * A window with [`ComparisonKey::GenerationAndType`] consists of six windows, and its value is the value for the
 //!   current collection's key. At a tick there is no current collection, and the value is unknown.
 //!
 //! # Memory
 //!
-//! A window takes no memory before the first sample, and none for sub-intervals as long as all samples are alike,
-//! because the times of samples are stored once for all series of one length (`occasions`). The maximum for each key is
-//! `BUCKETS` x (12 to 48) bytes = 0.4 to 1.5 KiB for sub-intervals, 16 KiB for `MAX_SAMPLES`, 16 n bytes for `Last(n)`
-//! (above 64, n is rounded up to a power of two), and half as much again for the median of more than 64 samples.
-//! [`SeriesSet::most_memory`] computes it for a window.
+//! A window takes no memory before the first sample. A window over time stores no sub-intervals as long as its value
+//! follows from the number of samples over time, which is stored once for all series of one length (`occasions`). This
+//! is possible if all samples are unknown, if all or none of the samples of a count match the filter, or if all values
+//! of a sum are 0. The maximum for each key is `BUCKETS` x (12 to 48) bytes = 0.4 to 1.5 KiB for sub-intervals, 16 KiB
+//! for `MAX_SAMPLES`, 16 n bytes for `Last(n)` (above 64, n is rounded up to a power of two), and half as much again
+//! for the median of more than 64 samples. [`SeriesSet::most_memory`] computes the maximum for a window.
 
 mod aggregate;
 mod answer;
@@ -80,7 +81,8 @@ impl Key {
     /// Number of keys.
     pub(crate) const COUNT: usize = 6;
 
-    /// Returns the key of a collection, or `None` if its generation or its type is unknown.
+    /// Returns the key of a collection, or `None` if its generation or its type is unknown, or if the generation is
+    /// greater than 2.
     pub(crate) fn from_collection(collection: &Collection) -> Option<Self> {
         let generation = collection.generation.filter(|generation| *generation <= 2)?;
         let blocking = collection.gc_type? != GcType::BACKGROUND || collection.became_blocking;
@@ -99,7 +101,7 @@ pub(crate) struct ReadContext {
     pub(crate) so_far: bool,
 }
 
-/// The data that is retained of samples. Functions of one class can be computed from the same data.
+/// The data that a series retains of its samples. All functions of one class can be computed from the same data.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) enum Class {
     /// Number of samples, and number of samples for which the filter is true, per sub-interval.
@@ -114,7 +116,7 @@ pub(crate) enum Class {
     Trend,
     /// The newest sample.
     Latest,
-    /// Samples: whether the filter is true for each.
+    /// Samples in the order of time, each with the result of the filter.
     Marks,
     /// Samples in the order of time.
     Samples,
@@ -163,7 +165,7 @@ pub(crate) struct SeriesSample {
 pub(crate) enum SeriesState {
     /// No sample yet.
     Nothing,
-    /// All samples were alike.
+    /// All samples so far were alike, as [`Uniform`] states.
     Uniform(Uniform),
     Samples(SeriesAt),
 }
@@ -206,8 +208,9 @@ impl SeriesState {
     }
 }
 
-/// Returns the value without samples: counts, rates, sums and shares are 0, and all other values are unknown. A window
-/// that requires samples is always unknown.
+/// Returns the value of a window without samples, or `None` if it is unknown. Counts, sums and turns are 0, rates and
+/// shares are 0 once the process has been observed for some time, and all other values are unknown. The value of a
+/// window that requires samples is always unknown.
 fn nothing(window: &Window, at: ReadContext) -> Option<f64> {
     match window.function {
         _ if window.min_samples > 0 => None,

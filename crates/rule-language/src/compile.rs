@@ -42,7 +42,7 @@ pub const MAX_TOKENS: usize = 200;
 pub const MAX_NESTING: usize = 32;
 /// Maximum depth of a tree after macro expansion, so that a stack of the usual size suffices for the evaluation.
 pub const MAX_DEPTH: usize = 128;
-/// Maximum number of nodes after macro expansion. Macros in macros can double the number.
+/// Maximum number of nodes after macro expansion. A macro that uses another macro twice doubles the number.
 pub const MAX_NODES: usize = 1000;
 
 /// The names that a text can use in addition to fields.
@@ -54,7 +54,7 @@ pub struct Names<'a> {
     pub lists: &'a BTreeSet<String>,
     /// Windows by name, with their indexes in the rule set.
     pub windows: &'a BTreeMap<String, usize>,
-    /// Units of the windows by index. Units of later windows are unknown.
+    /// Units of the windows by index. The unit of a window beyond the end of the slice is unknown.
     pub units: &'a [Unit],
     /// Parameters by name.
     pub params: &'a BTreeMap<String, Expression>,
@@ -67,7 +67,7 @@ pub struct Names<'a> {
 pub enum RequiredType {
     /// A condition.
     Bool,
-    /// A number, of either type.
+    /// An int or a double.
     Number,
     /// Any type.
     Any,
@@ -77,13 +77,13 @@ pub enum RequiredType {
 #[derive(Debug, Clone)]
 pub struct CompiledExpression {
     pub expression: Expression,
-    /// Unit of the expression if it is a number.
+    /// Unit of the expression; [`Unit::Unknown`] if the expression is not a number.
     pub unit: Unit,
     /// The distinct fields in the expression, in the order of their first use.
     pub fields: Vec<&'static Field>,
-    /// Places of the distinct windows in the expression.
+    /// Indexes of the distinct windows in the expression.
     pub windows: Vec<usize>,
-    /// The distinct macros in the expression, including those in macros.
+    /// The distinct macros and parameters in the expression, including names that only macros use.
     pub used: Vec<String>,
     /// Constructs that are allowed but probably wrong.
     pub warnings: Vec<Mistake>,

@@ -1,7 +1,7 @@
 //! The types of a rule file. Parsing, the JSON schema and the reference page are derived from these types.
 //!
-//! The doc comments are the documentation for users. [`super::load`] checks everything that a schema cannot express:
-//! which keys can be combined, and what an expression can use.
+//! The doc comments of the keys are the descriptions that users see. [`super::load`] checks everything that a schema
+//! cannot express: which keys can be combined, and what an expression can use.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -18,7 +18,7 @@ mod window;
 pub(crate) use text::{EvidenceName, Id, Moment, Name, Version, is_name};
 pub(crate) use window::WindowKeys;
 
-/// Message that replaces the removed section `lists`.
+/// Replacement for the removed section `lists`, as stated in the error message.
 pub(crate) const LISTS_REMOVED: &str =
     "a macro can be a list: `macros: {induced: \"['Induced', 'LowMemory']\"}` for `gc.reason in induced`";
 
@@ -32,21 +32,23 @@ pub(crate) const LISTS_REMOVED: &str =
 pub(crate) struct RuleFile {
     /// The version of the format: `gcwatch/v1`.
     pub(crate) api_version: Version,
-    /// Requirements of this file on gcwatch.
+    /// Fields that this file requires of gcwatch.
     pub(crate) requires: Requires,
-    /// Description of the file, for readers.
+    /// Name, title and description of the file, for readers.
     pub(crate) family: Family,
     /// Defaults for the rules of this file.
     pub(crate) defaults: Defaults,
-    /// Expressions by name, for the expressions of this file. A macro is inserted as if it were in parentheses. It can be
-    /// a list of strings, for `in`.
+    /// Named expressions that the expressions of this file can use. A macro is inserted as if it were in parentheses. A
+    /// macro can be a list of strings, for the operator `in`.
     pub(crate) macros: BTreeMap<String, String>,
-    /// Groups: name and description. All alerts of a group on one process form one incident. Its name is that of the
-    /// first of its rules in the order of the files, so list causes before consequences. If the conditions of several
-    /// rules are true, only the most severe rule fires an alert. Groups can be used in all files.
+    /// Groups: name and description. All alerts of a group on one process form one incident, which is named after the
+    /// rule that starts it. If the conditions of several rules of a group are true, only the most severe rule fires an
+    /// alert. Among equally severe rules, a rule that already fires has priority, then the first rule in the order of
+    /// the files, so list causes before consequences. All files can use a group.
     pub(crate) groups: BTreeMap<String, String>,
-    /// Groups whose alerts are consequences of the alerts of other groups, with those groups. While an incident of one
-    /// of the other groups is open, the alerts join it and start no separate incident.
+    /// Groups whose alerts are consequences of the alerts of other groups, each with the list of these other groups.
+    /// While an incident of one of the other groups is open, the alerts join this incident instead of starting a
+    /// separate one.
     pub(crate) follows: BTreeMap<String, TextList>,
     /// The rules.
     #[schemars(length(max = 1000))]
@@ -56,30 +58,30 @@ pub(crate) struct RuleFile {
     pub(crate) overrides: Vec<Override>,
 }
 
-/// Requirements of this file on gcwatch.
+/// Fields that a file requires of gcwatch.
 #[derive(Debug, Default, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub(crate) struct Requires {
-    /// Fields. A gcwatch version that lacks one of them refuses the file.
+    /// Names of the required fields. A gcwatch version that lacks one of these fields refuses the file.
     #[schemars(length(max = 1000))]
     pub(crate) fields: Vec<String>,
 }
 
-/// Description of the file.
+/// Name, title and description of a file.
 #[derive(Debug, Default, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub(crate) struct Family {
-    /// One word: `pauses`.
+    /// Name in one word, such as `pauses`.
     pub(crate) name: Option<Name>,
     /// Title in a few words.
     #[schemars(length(min = 1, max = 200))]
     pub(crate) title: Option<String>,
-    /// Subject of the rules.
+    /// Subject of the rules in the file.
     #[schemars(length(max = 10_000))]
     pub(crate) description: Option<String>,
 }
 
-/// Message that replaces the removed key `emit`.
+/// Replacement for the removed key `emit`, as stated in the error message.
 const EMIT_REMOVED: &str = "delete it; alerts of `role: note`, and of a `severity` below `min_severity` of a receiver, \
                             are not sent to that receiver, and `alerts.log` of the configuration selects log records";
 
@@ -115,29 +117,31 @@ pub(crate) struct Defaults {
 #[serde(default, deny_unknown_fields)]
 #[schemars(extend("required" = ["id", "title", "on", "when", "summary"], "x-removed" = {"emit": EMIT_REMOVED}))]
 pub(crate) struct Rule {
-    /// Id, unique among all files: words with dots, such as `gc.pause.long`. It identifies the state of the rule. Do
-    /// not reuse it for another rule.
+    /// Id, unique among all files: words with dots, such as `gc.pause.long`. gcwatch identifies the state of a rule by
+    /// the id, so do not reuse the id for another rule.
     pub(crate) id: Option<Id>,
-    /// Title: what the rule finds, in a few words.
+    /// Title: the finding of the rule, in a few words.
     #[schemars(length(min = 1, max = 200))]
     pub(crate) title: Option<String>,
-    /// Role of the rule. If not set, its alert starts an incident, like the alert of a symptom.
+    /// Role of the rule. If not set, the alert of the rule starts an incident, like the alert of a symptom.
     pub(crate) role: Option<Role>,
-    /// Ids of the symptoms that a cause explains.
+    /// Ids of the symptoms that this rule explains, for rules `role: cause`.
     #[schemars(length(max = 20))]
     pub(crate) of: Vec<Id>,
-    /// Size of the harm of a symptom over its time: nanoseconds of stopped time, bytes, or bytes per hour (a slope).
-    /// Causes are measured against it.
+    /// Size of the harm, for rules `role: symptom`: nanoseconds of stopped time, bytes, or bytes per hour (a slope).
+    /// The parts that causes explain are compared with this size.
     #[schemars(extend("x-expression" = "double"), length(min = 1))]
     pub(crate) harm: Option<String>,
-    /// Part of the harm that a cause explains, in the unit of `harm` of its symptoms and over the same time.
+    /// Part of the harm that this rule explains, for rules `role: cause`, in the unit and over the period of `harm` of
+    /// the explained symptoms.
     #[schemars(extend("x-expression" = "double"), length(min = 1))]
     pub(crate) explains: Option<String>,
-    /// Duration of the harm when the symptom fires, in seconds. If not set, the harm starts when `when` becomes true.
+    /// Time in seconds for which the harm has already lasted when the symptom fires. If not set, the harm starts when
+    /// `when` becomes true.
     #[schemars(extend("x-expression" = "double"), length(min = 1))]
     pub(crate) lasting: Option<String>,
-    /// Ids of the symptoms of which the symptoms explained by a cause are a consequence. If one of them has an
-    /// incident, both form one incident.
+    /// Ids of other symptoms, for rules `role: cause`: the explained symptoms are consequences of these other symptoms.
+    /// If one of the other symptoms has an incident, the incident of the explained symptoms becomes part of it.
     #[schemars(length(max = 20))]
     pub(crate) consequence_of: Vec<Id>,
     /// Reliability of the rule.
@@ -150,11 +154,13 @@ pub(crate) struct Rule {
     #[schemars(extend("x-expression" = "bool"), length(min = 1))]
     pub(crate) select: Option<String>,
     /// Names of services that must run on this host, for rules `on: service`, instead of `select`. Each service is
-    /// evaluated even while it has no process. The name is `service.name`, or the name of the process.
+    /// evaluated even while it has no process. The name of a service is `service.name`, or the name of the process if
+    /// `service.name` is not set.
     #[schemars(length(max = 50))]
     pub(crate) expect: Vec<String>,
-    /// Division of a service, for rules `on: service`: each of its versions on this host is evaluated separately, with
-    /// its own processes and their exits. If not set, the service is evaluated as a whole.
+    /// Division of a service, for rules `on: service`: each version of the service on this host is evaluated
+    /// separately, with the processes of this version and their exits. If not set, all versions of the service are
+    /// evaluated together.
     pub(crate) by: Option<Division>,
     /// Windows by name, for the expressions of this rule; at most 16.
     #[serde(rename = "let")]
@@ -163,11 +169,11 @@ pub(crate) struct Rule {
     /// Parameters by name: numbers, strings or booleans that the expressions of this rule can use; at most 16.
     #[schemars(extend("maxProperties" = 16))]
     pub(crate) params: BTreeMap<String, ParamText>,
-    /// Other values of parameters for some processes. If several entries match a process, the first entry that has a
-    /// value is used. Entries of an override precede those of the rule.
+    /// Other values of parameters for some processes. If several entries match a process, the first entry that contains
+    /// the parameter is used. Entries of an override precede the entries of the rule.
     #[schemars(length(max = 50))]
     pub(crate) params_for: Vec<ParamsFor>,
-    /// Condition. The rule fires when it is true; unknown does not count as true.
+    /// Condition under which the rule fires. An unknown condition does not count as true.
     #[schemars(extend("x-expression" = "bool"), length(min = 1))]
     pub(crate) when: Option<String>,
     /// Condition that ends the alert, for rules `on: process`. If not set, the alert ends when `when` is false. A lower
@@ -182,11 +188,11 @@ pub(crate) struct Rule {
     /// collection.
     #[schemars(extend("x-maximum" = "24h", "x-default" = "`1m`"))]
     pub(crate) keep_firing_for: Option<HumanDuration>,
-    /// Time after its end in which the rule does not fire again for the same process. The next alert contains the
-    /// number of suppressed alerts.
+    /// Time after the end of an alert during which the rule does not fire again for the same process. The next alert
+    /// contains the number of suppressed alerts.
     #[schemars(extend("x-maximum" = "7d", "x-default" = "`0s`"))]
     pub(crate) cooldown: Option<HumanDuration>,
-    /// Group of the rule: one of `groups`, of this file or of another file.
+    /// Group of the rule: a name in `groups` of this file or of another file.
     pub(crate) group: Option<Name>,
     /// Severity of the alert. Required, except for causes and notes, whose severity is information.
     #[schemars(extend("x-default" = "`info` for causes and notes"))]
@@ -194,7 +200,7 @@ pub(crate) struct Rule {
     /// Conditions under which the alert is more severe: higher severities with one condition each. The severity can
     /// rise while the alert fires, and does not fall until the alert ends.
     pub(crate) worse: EscalationKeys,
-    /// Labels of the alert: names and templates. They are part of its identity, so use few different values.
+    /// Labels of the alert: names and templates. Labels identify an alert, so use few different values.
     pub(crate) labels: BTreeMap<String, String>,
     /// One sentence that states what happened; a template.
     #[schemars(extend("x-template" = true), length(min = 1, max = 2000))]
@@ -213,9 +219,9 @@ pub(crate) struct Rule {
     /// Page that explains the alert, for the annotation `runbook_url`. `{id}` is replaced with the id of the rule.
     #[schemars(length(min = 1, max = 1000))]
     pub(crate) runbook_url: Option<String>,
-    /// Evidence that is gathered for an incident of the rule: for example `ledger`, the memory of the process by use,
-    /// or `black-box`, a recording of the last seconds of its events, which incidents of severity error and above have
-    /// in any case. If not set, no further evidence is gathered.
+    /// Evidence that gcwatch gathers for an incident of the rule, such as `ledger` (the memory of the process by use)
+    /// or `black-box` (a recording of the last seconds of its events). Incidents of severity error or critical have a
+    /// `black-box` in any case. If not set, gcwatch gathers no further evidence.
     #[schemars(length(max = 6))]
     pub(crate) evidence: Option<Vec<EvidenceName>>,
     /// Exceptions: conditions under which the rule does not fire.
@@ -242,12 +248,12 @@ pub(crate) struct EscalationKeys {
     pub(crate) critical: Option<String>,
 }
 
-/// Message that replaces the removed times of day of exceptions.
+/// Replacement for the removed times of day of exceptions, as stated in the error message.
 const CLOCK_REMOVED: &str = "mute notifications by the time of day where they are routed, for example with \
                              `time_intervals` of Alertmanager, which follow zones and summer time; an exception has a \
                              condition (`when`)";
 
-/// An exception of a rule: a condition under which it does not fire.
+/// An exception of a rule: a condition under which the rule does not fire.
 #[derive(Debug, Default, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 #[schemars(extend(
@@ -258,7 +264,7 @@ pub(crate) struct ExceptionKeys {
     /// Reason for the exception, in a few words.
     #[schemars(length(min = 1, max = 200))]
     pub(crate) name: Option<String>,
-    /// Condition under which the rule does not fire. It can use the same fields as `when`.
+    /// Condition under which the rule does not fire. The condition can use the same fields as `when` of the rule.
     #[schemars(extend("x-expression" = "bool"), length(min = 1))]
     pub(crate) when: Option<String>,
     /// Expiry: a day (its end in UTC) or a time. If not set, the exception does not expire.
@@ -276,7 +282,7 @@ pub(crate) struct Override {
     /// Keys that replace keys of the rule.
     pub(crate) replace: Replace,
     /// Additional labels, annotations, exceptions and values of parameters. A label, an annotation or a parameter
-    /// replaces one of the same name.
+    /// replaces the previous value of the same name.
     pub(crate) add: RuleAdditions,
 }
 
@@ -309,16 +315,16 @@ impl JsonSchema for Replace {
 #[serde(default, deny_unknown_fields)]
 #[schemars(rename = "Add")]
 pub(crate) struct RuleAdditions {
-    /// Labels.
+    /// Additional labels.
     pub(crate) labels: BTreeMap<String, String>,
-    /// Annotations.
+    /// Additional annotations.
     pub(crate) annotations: BTreeMap<String, String>,
-    /// Exceptions.
+    /// Additional exceptions.
     #[schemars(length(max = 50))]
     pub(crate) exceptions: Vec<ExceptionKeys>,
-    /// Values of parameters.
+    /// Additional parameters, or other values of parameters.
     pub(crate) params: BTreeMap<String, ParamText>,
-    /// Values of parameters for some processes.
+    /// Additional values of parameters for some processes.
     #[schemars(length(max = 50))]
     pub(crate) params_for: Vec<ParamsFor>,
 }
@@ -328,10 +334,11 @@ pub(crate) struct RuleAdditions {
 #[serde(default, deny_unknown_fields)]
 #[schemars(extend("required" = ["select", "params"]))]
 pub(crate) struct ParamsFor {
-    /// Processes: an expression on the process. While it is unknown, the values do not apply.
+    /// Processes that the values apply to: an expression on the process. While the expression is unknown, the values do
+    /// not apply.
     #[schemars(extend("x-expression" = "bool"), length(min = 1))]
     pub(crate) select: Option<String>,
-    /// Values of the same types as those of the rule.
+    /// Values of parameters of the rule. The types must not change.
     pub(crate) params: BTreeMap<String, ParamText>,
 }
 

@@ -9,8 +9,8 @@
 //! Macros are local to their file; groups and ids are shared by all files. An error inside an expression is
 //! reported at its position in the file, even inside a block scalar.
 //!
-//! An error makes all files invalid, except a removed word: after an update of gcwatch, the rule with this word is left
-//! out, and all other rules remain in force.
+//! An error makes all files invalid. A removed word is an exception: the rule or the override with this word is left
+//! out, and all other rules remain in force, so that an update of gcwatch does not disable them.
 
 use std::collections::BTreeSet;
 use std::fmt;
@@ -111,7 +111,7 @@ pub struct LoadedRules {
     expiries: Vec<(u64, Problem)>,
 }
 
-/// Time after its expiry at which an exception is reported as expired: 30 days.
+/// Time between the expiry of an exception and the warning about it: 30 days.
 pub const EXPIRY_WARNING_DELAY_NS: u64 = 30 * 86_400 * 1_000_000_000;
 
 impl LoadedRules {
@@ -193,7 +193,7 @@ fn load_without(files: &[SourceFile], left_out: LeftOut) -> Pass {
         complete,
         expiries: Vec::new(),
     };
-    // Their other errors are reported, too.
+    // The rules that are left out are built, too, so that all their errors are reported.
     for draft in &out {
         compose::rule(draft, &mut common);
     }
@@ -209,7 +209,8 @@ fn load_without(files: &[SourceFile], left_out: LeftOut) -> Pass {
     if report.left_out.parts.len() > parts {
         return Pass::Again(report.left_out);
     }
-    // An invalid expression, or a rule that is left out, can be the one that uses them.
+    // Unused names are reported only if all rules were built: an invalid rule, or a rule that is left out, could use
+    // them.
     if report.errors() == 0 && parts == 0 {
         lint::unused_words(&common.words, &mut report);
         lint::unused_groups(&common.groups, &common.used_groups, &mut report);

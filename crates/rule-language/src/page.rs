@@ -262,7 +262,8 @@ mod tests {
     }
 
     /// Scenario: the sections of the page are compared with the types in the schema.
-    /// Guarantee: each section exists, and each type with keys is on the page, or is like another type.
+    /// Guarantee: each section exists in the schema. Each type with keys has a section, except `Replace` and `Add`,
+    /// whose keys other sections describe.
     #[test]
     fn every_section_is_on_page() {
         for (heading, pointer) in SECTIONS {

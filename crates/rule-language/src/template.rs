@@ -10,7 +10,7 @@ use crate::compile::{CompiledExpression, Mistake, Unit, place};
 
 /// Maximum number of values in a template.
 const MAX_VALUES: usize = 50;
-/// Maximum number of decimal places.
+/// Maximum number of decimal places of the filter `round`.
 const MAX_DIGITS: u8 = 9;
 
 const FILTERS: [&str; 5] = ["round", "bytes", "percent", "ms", "s"];
@@ -67,7 +67,8 @@ pub(crate) fn parse(text: &str, compile: &mut Compile<'_>, is_value: &IsValue<'_
     filling
 }
 
-/// Returns the next position at which a value or a clause starts, or a clause ends.
+/// Returns the next position at which a value or a clause starts or a clause ends, with the mark at this position;
+/// `None` if no mark follows.
 fn next_mark(text: &str, at: usize) -> Option<(usize, &'static str)> {
     let rest = text.get(at..)?;
     let marks = ["{{", "[[", "]]"].into_iter();
@@ -248,7 +249,8 @@ fn filter_of(word: &str) -> Result<Form, String> {
     }
 }
 
-/// Returns literal text that was probably meant as a value: `{ n }` and `${n}`, and a `}}` without its start.
+/// Returns warnings about literal text that was probably meant as a value, each with its position: `{ n }`, `${n}`, and
+/// a `}}` without its start.
 fn meant(literal: &str, is_value: &IsValue<'_>) -> Vec<(usize, String)> {
     let mut found = Vec::new();
     for (open, _) in literal.match_indices('{') {
@@ -279,7 +281,7 @@ fn meant(literal: &str, is_value: &IsValue<'_>) -> Vec<(usize, String)> {
     found
 }
 
-/// Checks whether the filter applies to the value: a number in the filter's unit, if its unit is known.
+/// Checks that the value is a number and, if its unit is known, that the filter is for this unit.
 fn fits(form: Form, word: &str, text: &str, compiled: &CompiledExpression) -> Result<(), String> {
     let expression = &compiled.expression;
     if !expression.kind.is_number() {

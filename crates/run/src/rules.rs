@@ -1,4 +1,4 @@
-//! Rules of a run: the engine, its incidents, and the notices of both.
+//! Rules of a run: the engine, its incidents, and the notices about alerts and incidents.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -177,7 +177,7 @@ impl RunRules {
     ) -> Notices {
         self.newest = span.map(|span| (number, span));
         if transitions.is_empty() {
-            // Changes of an open incident are passed on by the next tick.
+            // The next tick passes on changes of an open incident.
             return Notices::default();
         }
         self.notices(transitions, span, now)

@@ -2,10 +2,10 @@
 //! values in the types of the schema.
 //!
 //! The schema determines the type of a plain scalar: `1000` is the string "1000" if the schema expects a string. A key
-//! with an empty value is not set. The supported part of JSON schema is what `schemars` generates for structs, enums of
-//! words, maps and lists ([`unknown_keywords`] lists other keywords of a schema). Additional keywords are `format` with
-//! a check ([`Format`]), `x-minimum` and `x-maximum` in the syntax of such a format, `x-secret` for values that are
-//! never quoted, and `x-removed` for removed keys or words with their replacements.
+//! with an empty value is not set. The check supports the keywords of JSON schema that `schemars` generates for
+//! structs, enums of words, maps and lists ([`unknown_keywords`] returns all other keywords of a schema). Additional
+//! keywords are `format` with a check ([`Format`]), `x-minimum` and `x-maximum` in the syntax of such a format,
+//! `x-secret` for values that are never quoted, and `x-removed` for removed keys or words with their replacements.
 
 use base::quote::quoted;
 use serde_json::{Map, Value};
@@ -77,8 +77,9 @@ impl<'a> Schema<'a> {
         self.formats.iter().find(|format| format.name == name)
     }
 
-    /// Checks the node against the schema of `path`. Returns the value (`None` if it is empty) and all faults. A value
-    /// with findings is incomplete.
+    /// Checks the node against the schema of `path`. Returns the value and the findings; the check stops at
+    /// [`MAX_FINDINGS`]. The value is `None` if it is empty or invalid. A section or a list with findings lacks the
+    /// invalid values.
     pub fn check(self, node: &Node, path: &KeyPath) -> (Option<Value>, Vec<Finding>) {
         let mut walk = Validation {
             schema: self,
@@ -322,7 +323,7 @@ impl<'a> Validation<'a> {
         format!("unknown key {shown}; known keys: {}", known.join(", "))
     }
 
-    /// Returns the paths of all keys with this name in the schema, the shortest path first.
+    /// Returns the paths of the keys with this name in the upper levels of the schema, the shortest path first.
     fn places_of(&self, key: &str) -> Vec<KeyPath> {
         let mut found = Vec::new();
         let mut level = vec![(KeyPath::default(), self.schema.root)];

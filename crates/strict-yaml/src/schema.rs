@@ -14,19 +14,18 @@ pub fn for_document<T: JsonSchema>() -> Value {
 
 /// Returns a schema as the text of a file.
 pub fn file_text(schema: &Value) -> String {
-    // Writing JSON to memory cannot fail. `{:#}` of a `Value` is its pretty form.
+    // `{:#}` formats a `Value` with line breaks and indentation.
     format!("{schema:#}\n")
 }
 
-/// Removes defaults without information (of sections, whose keys have their own defaults; empty maps; `null`) and the
-/// line breaks of doc comments.
+/// Removes the line breaks of doc comments, and defaults without information: `null`, empty maps, and the defaults of
+/// sections, whose keys have their own defaults.
 fn tidy(schema: &mut Value) {
     match schema {
         Value::Object(map) => {
             if matches!(map.get("default"), Some(Value::Object(_) | Value::Null)) {
                 map.shift_remove("default");
             }
-            // Line breaks of doc comments have no meaning.
             if let Some(Value::String(text)) = map.get_mut("description") {
                 *text = text.replace('\n', " ");
             }

@@ -35,7 +35,7 @@ mod memory;
 mod read;
 
 pub use memory::{MemoryReader, MemoryReading};
-pub use read::at_limit;
+pub use read::{CollectorSettings, at_limit, collector_settings};
 
 use serde_json::Value;
 

@@ -44,25 +44,25 @@ const BIT_NOT_AFFINITIZED: u32 = 0x10;
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct GcSettings {
     /// Whether server GC is used: several heaps, collected in parallel.
-    pub(crate) server: Option<bool>,
+    pub server: Option<bool>,
     /// Whether generation 2 can be collected in the background.
-    pub(crate) concurrent: Option<bool>,
+    pub concurrent: Option<bool>,
     /// Hard limit of the heap, in bytes.
-    pub(crate) hard_limit: Option<u64>,
+    pub hard_limit: Option<u64>,
     /// Memory load above which memory counts as scarce, in percent.
-    pub(crate) high_memory_percent: Option<u32>,
+    pub high_memory_percent: Option<u32>,
     /// Minimum size of a large object, in bytes.
-    pub(crate) loh_threshold: Option<u64>,
+    pub loh_threshold: Option<u64>,
     /// Physical memory that the collector is configured to assume, in bytes.
-    pub(crate) physical_memory: Option<u64>,
+    pub physical_memory: Option<u64>,
     /// Minimum budget of generation 0, in bytes.
-    pub(crate) gen0_min_budget: Option<u64>,
+    pub gen0_min_budget: Option<u64>,
     /// Maximum budget of generation 0, in bytes.
-    pub(crate) gen0_max_budget: Option<u64>,
+    pub gen0_max_budget: Option<u64>,
     /// Whether the heap uses large pages.
-    pub(crate) large_pages: Option<bool>,
+    pub large_pages: Option<bool>,
     /// Whether heaps are bound to processors.
-    pub(crate) affinitized: Option<bool>,
+    pub affinitized: Option<bool>,
 }
 
 impl GcSettings {
@@ -119,7 +119,7 @@ impl GcSettings {
 }
 
 /// Returns whether an event of the session for collections shows that the number of heaps adapts.
-pub(crate) fn adapts(observed: &Observed<'_>) -> bool {
+pub fn adapts(observed: &Observed<'_>) -> bool {
     let Ok(ClrEvent::DynamicEvent(event)) = &observed.decoded else {
         return false;
     };

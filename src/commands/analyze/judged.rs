@@ -18,8 +18,8 @@ use rule_engine::field::ProcessFacts;
 use rule_engine::rule_set::RuleSet;
 use rule_language::load::{load, shipped};
 
-/// Returns the shipped rules with the rules of the arguments, or `Some(None)` with `--no-rules`. Returns `None` if the
-/// rules are invalid. Reports the problems, also those of rules that are left out.
+/// Returns the shipped rules with the rules of the arguments, or `Some(None)` with `--no-rules` or `--gc`. Returns
+/// `None` if the rules are invalid. Reports the problems of invalid rules, and of rules that are left out.
 pub(super) fn rules(args: &AnalyzeArgs) -> Option<Option<Arc<RuleSet>>> {
     if args.no_rules || args.gc.is_some() {
         return Some(None);

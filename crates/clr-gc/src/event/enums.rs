@@ -1,5 +1,5 @@
-//! Enumerations. Each one is a number with names for the known values. Newer runtimes add values, so an unknown value
-//! keeps its number and is displayed as `Unknown(19)`.
+//! Enumerations. Each enumeration is a number with names for the known values. Newer runtimes add values, so an unknown
+//! value keeps its number and is displayed as `Unknown(19)`.
 
 use std::fmt;
 
@@ -67,7 +67,7 @@ code! {
         OUT_OF_SPACE_SOH = 5 "OutOfSpaceSOH",
         /// No space for a large object.
         OUT_OF_SPACE_LOH = 6 "OutOfSpaceLOH",
-        /// `GC.Collect` that does not have to block.
+        /// `GC.Collect` that is not required to block.
         INDUCED_NOT_FORCED = 7 "InducedNotForced",
         /// GCStress testing.
         GC_STRESS = 8 "GCStress",
@@ -148,23 +148,23 @@ code! {
 
     /// Kind of a GC handle (the manifest's map ends at 8).
     HandleKind {
-        /// Cleared before finalizers run.
+        /// Weak handle that is cleared before finalizers run.
         WEAK_SHORT = 0 "WeakShort",
-        /// Cleared after finalizers have run: tracks resurrection.
+        /// Weak handle that is cleared after finalizers have run, so that it tracks resurrection.
         WEAK_LONG = 1 "WeakLong",
-        /// Keeps its object alive.
+        /// Handle that keeps its object alive.
         STRONG = 2 "Strong",
-        /// Keeps its object alive and in place.
+        /// Handle that keeps its object alive and in place.
         PINNED = 3 "Pinned",
         /// Handle whose kind can change.
         VARIABLE = 4 "Variable",
-        /// Strong while a count is not 0 (COM).
+        /// Handle that is strong while a count is not 0 (COM).
         REF_COUNTED = 5 "RefCounted",
-        /// Keeps a second object alive as long as the first object lives (ConditionalWeakTable).
+        /// Handle that keeps a second object alive as long as the first object lives (ConditionalWeakTable).
         DEPENDENT = 6 "Dependent",
-        /// Pins an object for overlapped I/O.
+        /// Handle that pins an object for overlapped I/O.
         ASYNC_PINNED = 7 "AsyncPinned",
-        /// Strong; also measures the size of the objects that it keeps alive.
+        /// Strong handle that also measures the size of the objects that it keeps alive.
         SIZED_REF = 8 "SizedRef",
         /// Weak reference to a COM object.
         WEAK_NATIVE_COM = 9 "WeakNativeCom",
@@ -187,13 +187,13 @@ code! {
         SIZED_REF = 4 "SizedRef",
         /// Overflow of the mark stack.
         OVERFLOW = 5 "Overflow",
-        /// Dependent handles. Sent twice per heap and collection; add up the bytes.
+        /// Dependent handles. The event is sent twice per heap and collection, and the bytes must be added up.
         DEPENDENT_HANDLE = 6 "DependentHandle",
         /// Objects that newly wait for their finalizer.
         NEW_FINALIZER = 7 "NewFQ",
         /// Objects taken from the mark stack of another heap (server GC).
         STEAL = 8 "Steal",
-        /// Roots of the background collection in progress; in foreground collections only.
+        /// Roots of the background collection in progress; only in foreground collections.
         BGC = 9 "BGC",
     }
 
@@ -225,9 +225,9 @@ code! {
         BATCH = 0 "Batch",
         /// The default.
         INTERACTIVE = 1 "Interactive",
-        /// Avoid generation 2.
+        /// Collections of generation 2 are avoided.
         LOW_LATENCY = 2 "LowLatency",
-        /// Avoid blocking generation 2.
+        /// Blocking collections of generation 2 are avoided.
         SUSTAINED_LOW_LATENCY = 3 "SustainedLowLatency",
         /// No collections until the reserved memory is used up.
         NO_GC = 4 "NoGC",

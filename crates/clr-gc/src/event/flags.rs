@@ -1,4 +1,4 @@
-//! Bit sets.
+//! Bit sets in fields of events.
 
 use super::number::number;
 
@@ -19,12 +19,14 @@ bits! {
     CondemnReasons0
     /// Reasons for the choice of the condemned generation, one bit each (gcrecord.h).
     CondemnReasons1
-    /// Whether a heap was compacted, and the reason. Bit 31 is set if it was. The reason is the highest other bit,
-    /// starting at 0: LowEphemeral, HighFragmentation, NoGaps, LOHForced, LastGC, InducedCompacting, FragmentedGen0,
-    /// HighMemoryLoad, HighMemoryFragmentation, VeryHighMemoryFragmentation, NoGCMode.
+    /// Whether a heap was compacted, and the reason. Bit 31 is set if the heap was compacted. The highest other set bit
+    /// states the reason, in this order from bit 0: LowEphemeral, HighFragmentation, NoGaps, LOHForced, LastGC,
+    /// InducedCompacting, FragmentedGen0, HighMemoryLoad, HighMemoryFragmentation, VeryHighMemoryFragmentation,
+    /// NoGCMode.
     CompactMechanism
-    /// Whether a heap was expanded, and the method. Bit 31 is set if it was. The method is the highest other bit,
-    /// starting at 0: ReuseNormal, ReuseBestFit, NewSegmentPromoting, NewSegment, NoMemory, NextFullGC.
+    /// Whether a heap was expanded, and the method. Bit 31 is set if the heap was expanded. The highest other set bit
+    /// states the method, in this order from bit 0: ReuseNormal, ReuseBestFit, NewSegmentPromoting, NewSegment,
+    /// NoMemory, NextFullGC.
     ExpandMechanism
     /// Properties of a root in a heap dump. Bits: 1 pinning, 2 weak reference, 4 interior, 8 reference counted.
     RootFlags
@@ -94,7 +96,7 @@ impl CondemnReasons0 {
         self.0 >> 4 & 3
     }
 
-    /// Returns the generation that was due by time (bits 6 and 7).
+    /// Returns the generation whose collection was due because of the elapsed time (bits 6 and 7).
     #[inline]
     pub const fn time_tuning_generation(self) -> u32 {
         self.0 >> 6 & 3

@@ -1,4 +1,4 @@
-//! Fields that consist of one number with 32 bits.
+//! Fields that consist of one 32-bit number.
 
 /// Implements reading and display of the value for a type with one public number.
 macro_rules! number {

@@ -12,21 +12,21 @@ use rule_engine::rule::Severity;
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub(crate) struct Alerts {
-    /// Alertmanagers. Each receives every alert, as an Alertmanager cluster expects.
+    /// Alertmanagers. Each Alertmanager receives every alert, as a cluster of Alertmanagers expects.
     pub(crate) alertmanagers: Vec<Alertmanager>,
     /// Webhooks. Each change of an alert is one request, in the format of Alertmanager's webhooks.
     pub(crate) webhooks: Vec<Webhook>,
-    /// Whether each change is written as a line of JSON to standard output.
+    /// Whether each change of an alert is written as a line of JSON to standard output.
     pub(crate) stdout: bool,
-    /// Whether each change is sent as a log record over OTLP.
+    /// Whether each change of an alert is sent as a log record over OTLP.
     pub(crate) log: bool,
     /// Interval at which firing alerts are sent to Alertmanager again. Alertmanager resolves an alert after four
     /// intervals without a request.
     #[schemars(extend("x-minimum" = "1s", "x-maximum" = "1h"))]
     pub(crate) resend_interval: HumanDuration,
-    /// URL of this gcwatch instance for links in notifications; without it, there are no links. `{node}` is the
-    /// Kubernetes node (`NODE_NAME`), `{host}` the host, `{pod}` gcwatch's own pod (`POD_NAME`, or the host name of the
-    /// container if it is unset).
+    /// URL of this gcwatch instance for links in notifications. Without this key, notifications contain no links.
+    /// `{node}` is replaced with the Kubernetes node (`NODE_NAME`), `{host}` with the host, and `{pod}` with gcwatch's
+    /// own pod (`POD_NAME`, or the host name of the container if `POD_NAME` is not set).
     pub(crate) external_url: Option<LinkUrl>,
 }
 
@@ -44,7 +44,7 @@ impl Default for Alerts {
     }
 }
 
-/// Timeout of a request, if it is not configured.
+/// Default timeout of a request.
 const TIMEOUT: Duration = Duration::from_secs(10);
 
 /// Declares the keys of a kind of receiver: its own keys, followed by the keys of all kinds.
@@ -55,7 +55,8 @@ macro_rules! receiver {
         #[serde(default, deny_unknown_fields)]
         pub(crate) struct $name {
             $($(#[$own_meta])* pub(crate) $own: $kind,)+
-            /// Minimum severity of incidents that are sent. An incident that reaches it later is sent at that time.
+            /// Minimum severity of incidents that are sent. An incident that reaches this severity later is sent at
+            /// that time.
             pub(crate) min_severity: Severity,
             /// Headers of every request: names and values. Values are never shown.
             #[schemars(extend("x-secret" = true))]
@@ -67,7 +68,7 @@ macro_rules! receiver {
             /// Timeout of a request.
             #[schemars(extend("x-minimum" = "1ms", "x-maximum" = "1h"))]
             pub(crate) timeout: HumanDuration,
-            /// PEM file of trusted certificate authorities, instead of those of the system.
+            /// PEM file of trusted certificate authorities, instead of the authorities of the system.
             pub(crate) certificate: Option<PathBuf>,
             /// PEM file of gcwatch's own certificate chain (mTLS); requires `client_key`.
             pub(crate) client_certificate: Option<PathBuf>,
@@ -95,7 +96,7 @@ macro_rules! receiver {
 receiver! {
     /// An Alertmanager.
     Alertmanager {
-        /// URL, as in a browser; `/api/v2/alerts` is appended.
+        /// URL of the Alertmanager, as in a browser; `/api/v2/alerts` is appended.
         url: Option<WebUrl>,
     }
 }
@@ -103,12 +104,13 @@ receiver! {
 receiver! {
     /// A webhook.
     Webhook {
-        /// URL. Only its host is ever shown, because the path of a webhook is often its password.
+        /// URL of the webhook. gcwatch shows only the host of the URL, because the path of a webhook is often its
+        /// password.
         url: Option<HiddenString>,
         /// Source of the URL, instead of `url`.
         url_from: Option<SecretSource>,
         /// Source of the key that signs requests: `X-Gcwatch-Signature: sha256=…` is the HMAC-SHA256 of the body.
-        /// Without it, requests are not signed.
+        /// Without this key, requests are not signed.
         secret_from: Option<SecretSource>,
     }
 }

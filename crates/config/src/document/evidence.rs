@@ -13,10 +13,10 @@ words! {
     /// Whether an action with a cost is performed.
     #[derive(Default)]
     pub enum Switch {
-        /// No.
+        /// The action is not performed.
         #[default]
         Off = "off",
-        /// Yes.
+        /// The action is performed.
         On = "on",
     }
 }
@@ -27,10 +27,10 @@ words! {
 #[schemars(extend("x-removed" = {"profiles": PROFILES_REMOVED}))]
 pub(crate) struct Evidence {
     /// Bursts for incidents of rules with `evidence: [callers]`, `[allocations]` or `[stacks]`. A burst is a session of
-    /// some seconds with stacks, like `gcwatch callers`, `gcwatch allocations` and `gcwatch stacks`. It finds the code
-    /// that triggers collections or allocates, and the activity of threads. Only one burst runs on a host at a time,
-    /// and none while the heap or the container is at its limit. The incident contains the reason if there was no
-    /// burst.
+    /// some seconds with stacks, like `gcwatch callers`, `gcwatch allocations` and `gcwatch stacks`. A burst finds the
+    /// code that triggers collections or allocates, and the activity of threads. Only one burst runs on a host at a
+    /// time, and no burst runs while the heap or the container is at its limit. The incident contains the reason if
+    /// there was no burst.
     pub(crate) bursts: Switch,
     /// Duration of a burst. A burst of stacks always lasts 0.3 s.
     #[schemars(extend("x-minimum" = "1s", "x-maximum" = "30s"))]
@@ -40,8 +40,8 @@ pub(crate) struct Evidence {
     pub(crate) burst_every: HumanDuration,
     /// Heap dumps for incidents of rules with `evidence: [census]`, whose memory grows by live objects. Two dumps show
     /// the types and roots that grew. Each dump suspends all threads, performs a full collection, and needs memory in
-    /// addition to the heap. A dump is only taken within the following limits. The incident contains the reason if
-    /// no dump was taken.
+    /// addition to the heap. A dump is taken only within the limits of the following keys. The incident contains the
+    /// reason if no dump was taken.
     pub(crate) census: Switch,
     /// Interval between the first and the second heap dump.
     #[schemars(extend("x-minimum" = "1s", "x-maximum" = "1d"))]
@@ -49,10 +49,11 @@ pub(crate) struct Evidence {
     /// Minimum interval between the starts of two censuses of a service, each with two heap dumps.
     #[schemars(extend("x-minimum" = "1m", "x-maximum" = "7d"))]
     pub(crate) census_every: HumanDuration,
-    /// Maximum forecast suspension of a heap dump. Before .NET 10, each dump has two suspensions.
+    /// Maximum forecast duration of the suspension for a heap dump. Before .NET 10, each dump has two suspensions.
     #[schemars(extend("x-minimum" = "1ms", "x-maximum" = "1m"))]
     pub(crate) census_max_stop: HumanDuration,
-    /// Number of times that the memory for a dump must be free in the container, or on the machine.
+    /// Factor for the free memory: the container, or the machine, must have this many times the memory that a dump
+    /// needs.
     #[schemars(range(min = 1, max = 100))]
     pub(crate) census_room: u32,
     /// Distance from the limit of the heap or the container, in percent of the limit, below which no dump is taken.
@@ -64,10 +65,10 @@ pub(crate) struct Evidence {
     pub(crate) store: Store,
 }
 
-/// Copies of recordings, of the records of incidents with their findings, of flame graphs and of heap dumps of the
-/// census, in an object store or on a mounted volume. Incidents and their messages have the address. Needs
-/// `state.directory`, below which files wait until the store has accepted them. Credentials come from the environment
-/// or the identity of the pod or the machine (docs/evidence.md), never from this file.
+/// Copies of evidence in an object store or on a mounted volume: recordings, records of incidents with their findings,
+/// flame graphs, and heap dumps of the census. Incidents and their messages contain the addresses of the copies.
+/// Requires `state.directory`, in which files wait until the store has accepted them. Credentials come from the
+/// environment or the identity of the pod or the machine (docs/evidence.md), never from this file.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub(crate) struct Store {
@@ -75,13 +76,13 @@ pub(crate) struct Store {
     /// The name of the node or host is appended. Without this key, evidence stays on the host.
     #[schemars(extend("x-restart" = true))]
     pub(crate) url: Option<String>,
-    /// URL of a server that is compatible with S3 or Azure Blob Storage, instead of the cloud's.
+    /// URL of a server that is compatible with S3 or Azure Blob Storage, instead of the server of the cloud provider.
     #[schemars(extend("x-restart" = true))]
     pub(crate) endpoint: Option<String>,
-    /// Maximum number of files that wait on disk; the oldest makes room.
+    /// Maximum number of files that wait on disk. Above this number, the oldest file is dropped.
     #[schemars(range(min = 1, max = 100_000), extend("x-restart" = true))]
     pub(crate) max_files: u32,
-    /// Maximum size of the files that wait on disk; the oldest makes room.
+    /// Maximum size of the files that wait on disk. Above this size, the oldest files are dropped.
     #[schemars(extend("x-minimum" = "1MiB", "x-maximum" = "1TiB", "x-restart" = true))]
     pub(crate) max_bytes: ByteSize,
 }
@@ -98,20 +99,20 @@ impl Default for Store {
 }
 
 /// Recordings of the events around the start of incidents of severity error or critical, and of rules with `evidence:
-/// [black-box]`: up to 30 s before and 10 s after the start. They are stored in `state.directory`, and nothing is
-/// recorded without it.
+/// [black-box]`: up to 30 s before and 10 s after the start. Recordings are stored in `state.directory`. Without this
+/// directory, nothing is recorded.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub(crate) struct BlackBox {
-    /// Whether events are recorded, and kept in memory for that purpose: at most 8 MB for all processes, and 128 KiB
-    /// for each.
+    /// Whether events are recorded. For this purpose, gcwatch keeps the latest events in memory: at most 8 MB for all
+    /// processes, and 128 KiB per process.
     #[schemars(extend("x-restart" = true))]
     pub(crate) enabled: bool,
-    /// Maximum number of files. Beyond it, the owner of most files loses the oldest.
+    /// Maximum number of files. Above this number, the oldest file of the owner with the most files is deleted.
     #[schemars(range(min = 1, max = 100_000), extend("x-restart" = true))]
     pub(crate) max_files: u32,
-    /// Maximum size of all files. Beyond it, the owner of most bytes loses the oldest. Recordings in progress can take
-    /// the same amount in addition.
+    /// Maximum size of all files. Above this size, the oldest file of the owner with the most bytes is deleted.
+    /// Recordings in progress can take the same amount in addition.
     #[schemars(extend("x-minimum" = "1MiB", "x-maximum" = "1TiB", "x-restart" = true))]
     pub(crate) max_bytes: ByteSize,
 }

@@ -5,7 +5,7 @@ use crate::values::Endpoint;
 use base::units::{ByteSize, HumanDuration};
 use delivery::otlp::settings::{self, Compression, Protocol};
 
-/// The message for removed keys by which gcwatch sent profiles.
+/// Replacement for the removed keys for profiles, as stated in the error message.
 pub(crate) const PROFILES_REMOVED: &str = "delete it; gcwatch sends no profiles over OTLP, and `gcwatch allocations PID \
                                            --format pprof -o FILE` writes a pprof file";
 
@@ -33,13 +33,13 @@ pub(crate) struct Otlp {
     pub(crate) timeout: HumanDuration,
     /// Compression of requests.
     pub(crate) compression: Compression,
-    /// PEM file of trusted certificate authorities, instead of those of the system.
+    /// PEM file of trusted certificate authorities, instead of the authorities of the system.
     pub(crate) certificate: Option<PathBuf>,
     /// PEM file of gcwatch's own certificate chain (mTLS); requires `client_key`.
     pub(crate) client_certificate: Option<PathBuf>,
     /// PEM file of the private key; requires `client_certificate`.
     pub(crate) client_key: Option<PathBuf>,
-    /// For a gRPC endpoint without a scheme: true means http, false means https.
+    /// Whether a gRPC endpoint without a scheme uses http (true) or https (false).
     pub(crate) insecure: Option<bool>,
     /// Overrides for spans.
     pub(crate) traces: SignalKeys,
@@ -81,10 +81,11 @@ impl Default for Otlp {
 #[serde(default, deny_unknown_fields)]
 pub(crate) struct Queue {
     /// Maximum size on disk, compressed, over all signals. The oldest data is dropped first, and counted. The default
-    /// holds at least one hour of 200 processes with 10 collections per second each.
+    /// is sufficient for at least one hour of data from 200 processes with 10 collections per second each.
     #[schemars(extend("x-minimum" = "1MiB", "x-maximum" = "1TiB"))]
     pub(crate) max_bytes: ByteSize,
-    /// Maximum age. Older data is dropped and counted. With a queue on disk, this key replaces `otlp.limits.retry_for`.
+    /// Maximum age of data in the queue. Older data is dropped and counted. With a queue on disk, this key replaces
+    /// `otlp.limits.retry_for`.
     #[schemars(extend("x-minimum" = "1m", "x-maximum" = "30d"))]
     pub(crate) max_age: HumanDuration,
 }
@@ -104,7 +105,7 @@ impl Default for Queue {
 pub(crate) struct SignalKeys {
     /// Whether the signal is sent.
     pub(crate) enabled: bool,
-    /// Receiver; with HTTP the complete URL, used unchanged.
+    /// Receiver of the signal. With HTTP, this is the complete URL, which is used unchanged.
     pub(crate) endpoint: Option<Endpoint>,
     /// OTLP protocol.
     pub(crate) protocol: Option<Protocol>,
@@ -119,13 +120,13 @@ pub(crate) struct SignalKeys {
     pub(crate) timeout: Option<HumanDuration>,
     /// Compression of requests.
     pub(crate) compression: Option<Compression>,
-    /// PEM file of trusted certificate authorities, instead of those of the system.
+    /// PEM file of trusted certificate authorities, instead of the authorities of the system.
     pub(crate) certificate: Option<PathBuf>,
     /// PEM file of gcwatch's own certificate chain (mTLS); requires `client_key`.
     pub(crate) client_certificate: Option<PathBuf>,
     /// PEM file of the private key; requires `client_certificate`.
     pub(crate) client_key: Option<PathBuf>,
-    /// For a gRPC endpoint without a scheme: true means http, false means https.
+    /// Whether a gRPC endpoint without a scheme uses http (true) or https (false).
     pub(crate) insecure: Option<bool>,
 }
 
@@ -152,9 +153,9 @@ impl Default for SignalKeys {
 #[serde(default, deny_unknown_fields)]
 #[schemars(extend("minProperties" = 1, "maxProperties" = 1))]
 pub(crate) struct SecretSource {
-    /// A file. White space at its end is removed. It is read again at every reload.
+    /// File that contains the secret. White space at the end is removed. The file is read again at every reload.
     pub(crate) file: Option<PathBuf>,
-    /// An environment variable of gcwatch.
+    /// Environment variable of gcwatch that contains the secret.
     pub(crate) env: Option<String>,
 }
 

@@ -72,7 +72,7 @@ pub(crate) fn otlp(resolver: &mut Resolver<'_>, document: &Document) -> OtlpSett
     }
     let sent = [&settings.traces, &settings.metrics, &settings.logs];
     let sent: Vec<bool> = sent.into_iter().flatten().map(|to| is_https(&to.endpoint)).collect();
-    // Common certificates are used if at least one signal uses https.
+    // Common certificates have an effect if at least one signal uses https.
     if !sent.is_empty() && !sent.contains(&true) {
         let keys = [
             ("certificate", otlp.certificate.is_some()),
@@ -109,7 +109,8 @@ fn limits(resolver: &mut Resolver<'_>, limits: &Limits) {
         // A default batch limit above the configured limit of the queue is not an error: a batch is never larger than
         // the queue.
         if conflict && resolver.is_set(&batch) {
-            // The error is reported at the key that was set, or at the later key if both were set.
+            // The error is reported at the key that was set. If both keys were set, it is reported at the key with the
+            // later origin.
             let later = resolver.origins.get(&queue) > resolver.origins.get(&batch);
             let at = if later { queue.clone() } else { batch.clone() };
             resolver.error_with(at, vec![batch, queue], message);
@@ -127,7 +128,7 @@ fn receiver(
     let section = KeyPath::from_dotted(&format!("otlp.{which}"));
     let own_headers = !signal.headers.is_empty() || !signal.headers_from.is_empty();
     let own_client = signal.client_certificate.is_some() || signal.client_key.is_some();
-    // The headers are checked even if the signal is off, so that errors are reported before it is enabled.
+    // The headers are checked even if the signal is off, so that errors are reported before the signal is enabled.
     let headers = if own_headers {
         headers(resolver, &section, &signal.headers, &signal.headers_from)
     } else {
@@ -188,8 +189,9 @@ pub(super) fn client(
     [None, None]
 }
 
-/// Returns the URL of requests, or `None` if it is invalid, which is reported. `appended` is the signal's path over
-/// HTTP, for an endpoint that all signals share.
+/// Returns the URL of requests, or reports an error and returns `None` if the endpoint is invalid. `appended` is the
+/// path of the signal over HTTP, which is appended to an endpoint that all signals share; `None` for the endpoint of
+/// one signal.
 fn address(
     resolver: &mut Resolver<'_>,
     endpoint: &Endpoint,

@@ -148,7 +148,7 @@ impl Batch {
         bytes
     }
 
-    /// Returns the number of spans, log records, data points or profiles.
+    /// Returns the number of spans, log records or data points.
     pub(crate) fn items(&self) -> u64 {
         self.items
     }

@@ -1,4 +1,4 @@
-//! The sending tasks and their shutdown: the order in which everything stops, the time limit, and the lost items.
+//! The sending tasks and their shutdown: the order in which all parts stop, the time limit, and the lost items.
 
 use std::sync::PoisonError;
 use std::time::Duration;
@@ -45,7 +45,8 @@ impl RunningExport {
             outgoing.control.send_modify(|control| control.closing = true);
             outgoing.wake.notify_one();
         }
-        // Batch processors block until they have sent their items, and need this runtime for that.
+        // Batch processors block until they have sent their items. Sending needs this runtime, so blocking threads stop
+        // the processors.
         let own = std::mem::take(&mut *self.exporter.signals.own());
         let mut own: Vec<_> = own
             .into_iter()

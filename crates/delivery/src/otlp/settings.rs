@@ -8,8 +8,8 @@ pub use crate::transport::receiver::{Compression, Protocol, Receiver};
 /// Limits of queues and requests.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Limits {
-    /// Maximum number of spans, log records, profiles, or (for metrics) per-process sets of points in the queue of a
-    /// signal. If the queue is full, the oldest items are dropped.
+    /// Maximum number of spans, log records, or (for metrics) per-process sets of points in the queue of a signal. If
+    /// the queue is full, the oldest items are dropped.
     pub queue_items: usize,
     /// Maximum number of encoded bytes in the queue of a signal.
     pub queue_bytes: usize,

@@ -25,7 +25,7 @@ impl Signal {
         }
     }
 
-    /// Returns the name of the items: `spans`, `data points`, `log records` or `profiles`.
+    /// Returns the name of the items: `spans`, `data points` or `log records`.
     pub fn items(self) -> &'static str {
         match self {
             Self::Traces => "spans",

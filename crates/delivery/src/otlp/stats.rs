@@ -195,7 +195,7 @@ impl Stats {
     }
 }
 
-/// Numbers of items that were lost because of a shutdown, or during it.
+/// Numbers of items that were lost, by signal.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct LostItems {
     /// Number of lost spans.

@@ -97,8 +97,8 @@ fn place(signal: Signal) -> usize {
 }
 
 impl StoreHandle {
-    /// Opens the queue. If the opening fails, the queue does not work. If it takes long, the queue works once it is
-    /// open.
+    /// Opens the queue. If the opening fails, no data is stored. If the opening takes more than [`OPEN_TIMEOUT`], data
+    /// is stored once the queue is open.
     pub(crate) fn open(settings: &DiskQueue, now: Instant) -> (Arc<Self>, Vec<Note>, StoredItems) {
         let store_handle = Arc::new(Self {
             store: Mutex::new(None),
@@ -209,7 +209,7 @@ impl StoreHandle {
         is_open && failed.is_none_or(|failed| failed.elapsed() >= DISK_RECOVERY_PERIOD)
     }
 
-    /// Returns the time at which the queue can be used, or `None` if it is not open.
+    /// Returns the time at which the queue can be used, or `None` if the queue is not open.
     pub(crate) fn usable_at(&self, now: Instant) -> Option<Instant> {
         let failed = self.status().failed;
         // If a call holds the lock, the queue is open.
@@ -244,8 +244,8 @@ impl StoreHandle {
         self.noted(oldest, false).flatten()
     }
 
-    /// Removes the oldest request of a signal, which has this number. Returns `false` if the request has been dropped,
-    /// and `true` if the call fails.
+    /// Removes the oldest request of a signal, which must have this number. Returns `false` if the request was dropped
+    /// before, and `true` if the call fails.
     pub(crate) async fn remove(self: &Arc<Self>, signal: Signal, number: u64) -> bool {
         let removed = self.call(move |store| Ok(store.remove(place(signal), number))).await;
         self.noted(removed, false).unwrap_or(true)

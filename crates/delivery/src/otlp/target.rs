@@ -283,8 +283,8 @@ impl Target {
         )
     }
 
-    /// Converts a request to JSON. The conversion decodes the encoded request, which is acceptable because JSON is only
-    /// for receivers that accept no other encoding.
+    /// Converts a request to JSON. The conversion first decodes the request. This cost is acceptable, because JSON is
+    /// only for receivers that accept no other encoding.
     fn to_json(&self, encoded: &[u8]) -> Result<Vec<u8>, io::Error> {
         let mut json = match self.signal {
             Signal::Traces => serde_json::to_value(ExportTraceServiceRequest::decode(encoded)?),

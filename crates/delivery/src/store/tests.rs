@@ -31,7 +31,7 @@ struct Cached {
     /// Content that is certainly on the disk.
     sure: BTreeMap<String, Vec<u8>>,
     pending: Vec<Pending>,
-    /// Number of calls until the crash.
+    /// Number of calls until the crash; `None` without a crash.
     crash_in: Option<u64>,
     crashed: bool,
     /// Whether writes fail because the disk is full.
@@ -135,7 +135,7 @@ impl Disk for Cached {
 
     fn write_at(&mut self, name: &str, offset: u64, bytes: &[u8]) -> io::Result<()> {
         if self.full {
-            // Like on a disk that fills up, a part is written.
+            // A disk that fills up writes a part of the bytes.
             let part = bytes[..bytes.len() / 2].to_vec();
             self.change(Pending::Write(name.to_owned(), offset, part));
             return Err(io::ErrorKind::StorageFull.into());
@@ -218,7 +218,7 @@ impl Model {
         } else {
             assert!(self.there.is_empty());
         }
-        // Recording a removal can fail without an error.
+        // `remove` does not report a failure to record the removal.
         let lives = !log.disk().crashed;
         if lives {
             self.in_flight = None;
@@ -394,7 +394,8 @@ fn limit_drops_oldest_records_first() {
 }
 
 /// Scenario: bytes of a stored request are changed, and another segment is removed.
-/// Guarantee: the damaged items are counted and skipped, the removed items are missing, and the others are returned.
+/// Guarantee: the damaged items are counted and skipped; the requests of the removed segment are counted as missing;
+/// the first undamaged and the last request are returned.
 #[test]
 fn damaged_items_are_counted_and_skipped() {
     let folder = tempfile::tempdir().unwrap();
@@ -423,8 +424,8 @@ fn damaged_items_are_counted_and_skipped() {
 
 /// Scenario: the header of a record in the middle or at the start of the last segment is damaged; the folder contains
 /// files that are not segments.
-/// Guarantee: records before the damage are returned, the damaged record and the records behind it are counted, and the
-/// other files are not touched.
+/// Guarantee: records before the damage are returned; the damaged record and the records behind it are counted as
+/// missing; the files that are not segments are not removed.
 #[test]
 fn records_behind_damage_are_counted() {
     let folder = tempfile::tempdir().unwrap();
@@ -447,7 +448,7 @@ fn records_behind_damage_are_counted() {
     store.append(0, 5, b"new", 1).unwrap();
     assert_eq!(store.oldest(0, 1).unwrap().unwrap().request, request(0, 10_000));
     assert!(strange.iter().all(|path| path.exists()));
-    // The same at the start of the only segment.
+    // The damage is at the start of the only segment.
     let folder = tempfile::tempdir().unwrap();
     let mut store = Store::open(folder.path(), NAMES, BOUNDS).unwrap();
     for number in 0..5 {
@@ -462,7 +463,7 @@ fn records_behind_damage_are_counted() {
 }
 
 /// Scenario: another process removes the directory while it is in use.
-/// Guarantee: later requests are stored in a new directory, which is private, too.
+/// Guarantee: later requests are stored in a new directory that only this user can access.
 #[test]
 fn removed_directory_is_recreated() {
     let folder = tempfile::tempdir().unwrap();
@@ -477,7 +478,7 @@ fn removed_directory_is_recreated() {
 }
 
 /// Scenario: a new store is created.
-/// Guarantee: only this user can read its files.
+/// Guarantee: only this user can access its directories and files.
 #[test]
 fn store_is_not_readable_by_other_users() {
     let folder = tempfile::tempdir().unwrap();

@@ -9,21 +9,22 @@ use rule_engine::engine::{Engine, State};
 use rule_engine::rule::{EvaluationTrigger, Function, Rule, Severity, Window};
 use rule_engine::rule_set::RuleSet;
 
-/// Maximum number of collections at which rules that were never known are checked; afterwards they are checked again
-/// only at the end. The reasons why a rule is unknown exist from the start, and a check costs as much as an evaluation.
+/// Maximum number of collections after which the rules are checked. Afterwards, the rules are checked only at other
+/// times, such as the end of the history. The limit exists because a check costs as much as an evaluation, and it
+/// suffices because the reasons why a rule is unknown exist from the start.
 const MAX_LOOKS: u32 = 2048;
 
 /// Enabled rules that were unknown or not selected from start to end, or that are unknown at the end because the time
 /// was too short.
 #[derive(Debug, Clone, Default)]
 pub struct UnjudgedRules {
-    /// The process was observed for less time than a window of the rule requires.
+    /// Rules with a window that requires more time than the process was observed for.
     pub too_short: Vec<Arc<Rule>>,
-    /// Values, settings or limits that the rule needs were never known, or the number of samples was too small.
+    /// Rules that need values, settings or limits that were never known, or more samples than were available.
     pub unknown: Vec<Arc<Rule>>,
     /// Rules of `too_short` whose condition is true for the observed time, with their summaries: the most severe rule
-    /// of each group, without consequences of firing rules. Only warnings and above, without trends, because growth
-    /// within seconds of start-up is not a trend.
+    /// of each group, without consequences of firing rules. The list contains only rules `on: process` of severity
+    /// warning or above, without rules on trends, because growth within seconds of start-up is not a trend.
     pub so_far: Vec<(Arc<Rule>, String)>,
 }
 
@@ -42,7 +43,7 @@ pub(super) struct KnownRules {
 }
 
 impl KnownRules {
-    /// Checks the rules after a collection.
+    /// Checks the rules after a collection, up to [`MAX_LOOKS`] times.
     pub(super) fn at_collection(&mut self, engine: &Engine) {
         if self.looks < MAX_LOOKS {
             self.looks += 1;
@@ -72,7 +73,7 @@ impl KnownRules {
         let mut others = UnjudgedRules::default();
         let states = engine.states().into_iter().map(|state| state.state);
         for ((rule, known), state) in rules.rules.iter().zip(&self.known).zip(states) {
-            // The rule can have been false at the start, when there was no data yet.
+            // Such a rule can have been known to be false at the start, when there was no data yet.
             if rule.enabled && is_too_short(rule, state) {
                 others.too_short.push(Arc::clone(rule));
             } else if rule.enabled && !known {

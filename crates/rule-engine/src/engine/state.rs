@@ -26,7 +26,8 @@ words! {
     }
 }
 
-/// State of a rule for one process. The default is the state of a disabled rule.
+/// [`State`] of a rule for one process, with its cooldown and its counters. The default is the state of a disabled
+/// rule.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct RuleState {
     pub state: State,
@@ -38,7 +39,7 @@ pub struct RuleState {
     pub suppressed: u64,
     /// Number of evaluations of the condition.
     pub evaluations: u64,
-    /// Number of failed evaluations, including samples of the rule's windows.
+    /// Number of failed evaluations of the condition and of samples of the rule's windows.
     pub failures: u64,
     /// Reason for the newest failure; `None` if no evaluation failed.
     pub last_failure: Option<String>,

@@ -5,13 +5,14 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 
 words! {
-    /// The function of a window. Its value is a double.
+    /// The function of a window. The value of every function is a double.
     pub enum Function {
-        /// The number of samples. Lower than for the whole window if the process has been observed for less time.
+        /// The number of samples, or of samples for which `where` is true. If the process has been observed for less
+        /// time than the window covers, the number is not extrapolated.
         Count = "count",
         /// The ratio of samples for which `where` is true: 0 to 1.
         Ratio = "ratio",
-        /// Samples per second of the window.
+        /// The number of samples per second of the window, or of samples for which `where` is true.
         Rate = "rate",
         /// The sum of the samples.
         Sum = "sum",
@@ -27,7 +28,7 @@ words! {
         Median = "median",
         /// The slope of the regression line, per hour.
         Slope = "slope",
-        /// The coefficient of determination of that line: 0 (no fit) to 1.
+        /// The coefficient of determination of the regression line: 0 (no fit) to 1.
         R2 = "r2",
         /// The newest sample minus the oldest sample.
         Change = "change",
@@ -47,15 +48,16 @@ pub struct Traits {
     pub needs_where: bool,
     /// Whether `over` is required.
     pub needs_over: bool,
-    /// Minimum of `min_samples`. With fewer samples there is no value.
+    /// Minimum of `min_samples`. With fewer samples, the function has no value.
     pub least_samples: u32,
     /// Default of `min_samples`.
     pub usual_samples: u32,
 }
 
 impl Function {
-    /// Returns the requirements of the function. An empty window counts 0, a typical value needs some samples, and a
-    /// trend needs more.
+    /// Returns the requirements of the function. By default, counts, sums and shares require no samples, a ratio, an
+    /// extreme, a mean and the newest value require one sample, a change requires two, and a median and a trend require
+    /// five.
     pub fn traits(self) -> Traits {
         let (of, needs_where, needs_over, least_samples, usual_samples) = match self {
             Self::Count => (false, false, false, 0, 0),
@@ -79,7 +81,7 @@ impl Function {
     }
 }
 
-/// Selects the samples of a window that are comparable with the current collection.
+/// The key that selects the samples that are comparable with the current collection.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 #[schemars(rename = "By")]

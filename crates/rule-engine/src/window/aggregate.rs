@@ -13,7 +13,7 @@ pub(super) struct Sample {
     pub(super) time: u64,
     /// Time of the first sample of the window.
     pub(super) origin: u64,
-    /// `None` if the sample does not match the filter.
+    /// Value of the sample; `None` if the sample does not match the filter.
     pub(super) value: Option<f64>,
 }
 
@@ -28,7 +28,7 @@ impl Sample {
         Some(Self { time, origin, value })
     }
 
-    /// Returns the hours since the first sample of the window.
+    /// Returns the hours since the first sample of the window, which are negative for an earlier sample.
     fn hours(self) -> f64 {
         if self.time >= self.origin {
             (self.time - self.origin) as f64 / NS_PER_HOUR
@@ -40,15 +40,17 @@ impl Sample {
 
 /// Aggregate of the samples of a sub-interval, apart from their number.
 pub(super) trait Aggregate: Copy + Default {
-    /// Adds a sample after `known` others.
+    /// Adds a sample to an aggregate of `known` samples.
     fn add(&mut self, known: u32, sample: Sample);
-    /// Adds the samples of another sub-interval, which must not be empty.
+    /// Adds the `others` samples of another sub-interval, which must not be empty, to an aggregate of `known` samples.
     fn merge(&mut self, known: u32, other: &Self, others: u32);
-    /// Creates the aggregate of samples that all match the filter, if nothing but their number is known.
+    /// Creates the aggregate of samples of which only the number is known, and which all match the filter. The default
+    /// implementation returns an empty aggregate.
     fn fulfilled(_all: Counts) -> Self {
         Self::default()
     }
-    /// Returns the result of `function`. `length` returns the time that the window covers, in nanoseconds.
+    /// Returns the result of `function`, or `None` if it is unknown or cannot be computed from this aggregate. `length`
+    /// returns the time that the window covers, in nanoseconds.
     fn answer(&self, known: u32, function: Function, length: &dyn Fn() -> u64) -> Option<f64>;
 }
 
@@ -82,7 +84,7 @@ impl Aggregate for Counts {
     }
 }
 
-/// Aggregate for sums and means.
+/// Aggregate for sums, means and shares of time.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Sums(f64);
 
@@ -166,7 +168,8 @@ impl Aggregate for Ends {
         );
     }
 
-    /// Among samples with the same time, the first one added is the oldest, and the last one added is the newest.
+    /// Among samples with the same time, the sample that was added first is the oldest, and the sample that was added
+    /// last is the newest.
     fn merge(&mut self, known: u32, other: &Self, _others: u32) {
         if known == 0 {
             *self = *other;
@@ -185,8 +188,7 @@ impl Aggregate for Ends {
     }
 }
 
-/// Returns the newest sample, or its absolute or relative difference from the oldest sample. A relative difference from
-/// 0 is `None`.
+/// Returns the newest sample, or its difference from the oldest sample. Returns `None` for all other functions.
 pub(super) fn change(function: Function, oldest: f64, newest: f64) -> Option<f64> {
     match function {
         Function::Newest => Some(newest),
@@ -207,8 +209,8 @@ pub(super) struct Trend {
 }
 
 impl Trend {
-    /// Adds a point after `known` others. Hours are relative to a nearby moment, because small numbers keep their
-    /// precision when squared.
+    /// Adds a point to the line through `known` points. Hours are relative to a nearby moment, because small numbers
+    /// keep their precision when squared.
     pub(super) fn point(&mut self, known: u32, hours: f64, value: f64) {
         let point = Self {
             mean_hours: hours,
@@ -226,7 +228,7 @@ impl Trend {
         let slope = self.hours_value / self.hours_hours;
         match function {
             Function::Slope => Some(slope),
-            // A level line explains nothing because there is no variation to explain.
+            // For a level line, r2 is unknown because there is no variation to explain.
             Function::R2 => (self.value_value > 0.0)
                 .then(|| (self.hours_value / self.hours_hours * (self.hours_value / self.value_value)).clamp(0.0, 1.0)),
             _ => None,

@@ -9,7 +9,7 @@ const NS_PER_HOUR: f64 = 3.6e12;
 /// Maximum number of samples that are sorted on demand.
 pub(super) const ORDERED: usize = 64;
 
-/// Returns the number that is stored for a sample.
+/// Returns the number that is stored for a sample: 0 if the filter is false, and NaN if the sample is unknown.
 pub(super) fn number(worth: SampleValue) -> f64 {
     match worth {
         SampleValue::Counts(value) => value,
@@ -18,9 +18,9 @@ pub(super) fn number(worth: SampleValue) -> f64 {
     }
 }
 
-/// Computes `function` from samples. `known` are the samples with known values, oldest first; `oldest` is the time of
-/// the oldest of all samples. `sorted` are the values in ascending order; if `None`, up to [`ORDERED`] values are
-/// sorted here.
+/// Computes `function` from samples, or returns `None` if the value is unknown. `known` are the samples with known
+/// values, oldest first; `oldest` is the time of the oldest of all samples, or `None` without samples. `sorted` are the
+/// values in ascending order; if `None`, the function sorts up to [`ORDERED`] values.
 pub(super) fn answer(
     function: Function,
     at: ReadContext,
@@ -30,7 +30,7 @@ pub(super) fn answer(
 ) -> Option<f64> {
     let sum = || known.clone().map(|(_, value)| value).sum::<f64>();
     let mut values = known.clone().map(|(_, value)| value);
-    // From the oldest sample, or from the start of observation if that is later, to now.
+    // The length starts at the oldest sample or at the start of observation, whichever is later, and ends now.
     let length = oldest
         .map(|oldest| at.now.ns().saturating_sub(oldest).min(at.watched))
         .filter(|ns| *ns > 0);
@@ -63,7 +63,7 @@ pub(super) fn answer(
     }
 }
 
-/// Returns the median of up to [`ORDERED`] values.
+/// Returns the median of up to [`ORDERED`] values, or `None` if there are no values.
 fn unsorted_median(values: impl Iterator<Item = f64>) -> Option<f64> {
     // Integers with the same order are sorted faster.
     let mut space = [0; ORDERED];
@@ -96,7 +96,7 @@ fn reorder_bits(bits: i64) -> i64 {
     bits ^ ((bits >> 63).cast_unsigned() >> 1).cast_signed()
 }
 
-/// Returns the value in the middle, or the mean of the two values in the middle.
+/// Returns the value in the middle, or the mean of the two values in the middle; `None` if there are no values.
 fn median(sorted: &[f64]) -> Option<f64> {
     let last = sorted.len().checked_sub(1)?;
     let lower = *sorted.get(last / 2)?;

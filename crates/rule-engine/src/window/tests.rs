@@ -22,7 +22,7 @@ fn window(function: Function, extent: Extent) -> Window {
     }
 }
 
-/// The samples of a window, and their times.
+/// A window with its retained samples and their times.
 struct SampledWindow {
     kept: SeriesState,
     set: SeriesSet,
@@ -52,7 +52,7 @@ impl SampledWindow {
     }
 }
 
-/// Adds a sample like an engine: expired samples are removed first.
+/// Adds a sample in the way of the engine, which removes expired samples first.
 fn add(sampled: &mut SampledWindow, window: &Window, key: Option<Key>, worth: SampleValue, time: u64, now: u64) {
     let (time, now) = (Moment::from_ns(time), Moment::from_ns(now));
     sampled.expire(now);
@@ -205,7 +205,7 @@ fn agree(function: Function, ours: Option<f64>, naive: Option<f64>) -> bool {
     match (ours, naive) {
         (None, None) => true,
         (Some(a), Some(b)) => {
-            // Both means are rounded differently, which is visible after a division.
+            // The two implementations round means differently, which is visible after a division.
             let digits = match function {
                 Function::Slope | Function::R2 => 1e-6,
                 _ => 1e-9,
@@ -216,7 +216,7 @@ fn agree(function: Function, ours: Option<f64>, naive: Option<f64>) -> bool {
     }
 }
 
-/// Returns the value of a sample for a function.
+/// Returns the sample that a function receives: functions that count receive 1 instead of the value.
 fn worth_for(function: Function, worth: SampleValue) -> SampleValue {
     match worth {
         SampleValue::Counts(_) if counts(function) => SampleValue::Counts(1.0),
@@ -251,8 +251,8 @@ fn came() -> impl Strategy<Value = Vec<(u64, u64, SampleValue)>> {
 proptest! {
     /// Scenario: samples arrive at any time; some are late, unknown or excluded by the filter, and half of the cases
     /// start with equal samples. Windows cover a time or a number of samples.
-    /// Guarantee: after each sample, the function has the value that its definition yields for all samples, within the
-    /// documented resolution.
+    /// Guarantee: after each sample, the value of the window equals the value by definition, computed from all samples,
+    /// except for rounding.
     #[test]
     fn window_values_match_definition(
         came in came(),
@@ -309,8 +309,8 @@ proptest! {
     }
 }
 
-/// Scenario: 100,000 samples, 1,000 per second, are added to windows of every function and extent, in each of the six
-/// keys.
+/// Scenario: 100,000 samples, 1,000 per second, are distributed over the six keys and added to windows of every
+/// function, over time and over samples, with and without a key.
 /// Guarantee: the memory of every window is within its limit.
 #[test]
 fn memory_is_bounded() {
@@ -348,8 +348,8 @@ fn memory_is_bounded() {
     }
 }
 
-/// Scenario: windows of every function and extent, whole and by key, have samples; another rule set takes over every
-/// second series, the last ones first.
+/// Scenario: windows of every function, over time and over samples, with and without a key, have samples. Another rule
+/// set takes over every second series, starting with the last series.
 /// Guarantee: each moved series keeps its value, and continues like a series that was not moved.
 #[test]
 fn series_move_with_their_samples() {
@@ -433,8 +433,8 @@ fn window_without_samples_counts_zero() {
     }
 }
 
-/// Scenario: a process is paused for one of its first five seconds; the window is one minute long and requires ten
-/// seconds.
+/// Scenario: a process is paused for one of its first five seconds; the window is one minute long and requires an
+/// observation of ten seconds.
 /// Guarantee: the share is unknown for ten seconds and then refers to the observed time; a pause longer than the window
 /// has the share 1.
 #[test]
@@ -461,8 +461,8 @@ fn share_refers_to_observed_time() {
 }
 
 /// Scenario: a new rule adds a window to a process that has been observed for one hour.
-/// Guarantee: the observation of the window starts with the rule, so the missing samples of the hour do not count as
-/// zero.
+/// Guarantee: the observation of the window starts with the rule, so the count is unknown instead of 0 for the first
+/// minute.
 #[test]
 fn new_window_ignores_time_before_its_start() {
     let window = Window {

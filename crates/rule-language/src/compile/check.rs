@@ -15,7 +15,7 @@ use crate::document::LISTS_REMOVED;
 /// Maximum size of a compiled pattern, in bytes. `\w` alone takes some thousand bytes.
 const PATTERN_BYTES: usize = 1 << 20;
 
-/// All functions as written.
+/// Names of all functions, as they are written in expressions.
 const FUNCTIONS: [&str; 8] = [
     "has",
     "size",
@@ -146,13 +146,13 @@ impl<'a> Checker<'a> {
         }
     }
 
-    /// Reports a mistake after which the part cannot be checked further.
+    /// Reports a mistake after which the part cannot be checked further, and returns `None`.
     fn refuse<T>(&mut self, at: usize, message: impl Into<String>) -> Option<T> {
         self.mistake(at, message.into());
         None
     }
 
-    /// Expands a macro.
+    /// Checks the tree of a macro at its use. A macro that uses itself is refused.
     fn expand(&mut self, at: usize, name: &'a str, known: &'a Macro) -> Option<TypedNode> {
         if self.inside.iter().any(|(outer, _)| *outer == name) {
             let way: Vec<&str> = self.inside.iter().map(|(outer, _)| *outer).chain([name]).collect();
@@ -250,7 +250,8 @@ impl<'a> Checker<'a> {
         self.refuse(tree.at, format!("`{tree}` is {}, not a string", a(part.kind)))
     }
 
-    /// Evaluates a node if all operands are constants. Otherwise returns the node unchanged.
+    /// Evaluates a node if all operands are constants, or returns the node unchanged. Reports a mistake if the
+    /// constants have no result, such as an overflow.
     fn folded(&mut self, tree: &Tree, node: Node, kind: Type) -> Option<TypedNode> {
         if !has_constant_operands(&node) {
             return Some(TypedNode::new(node, kind));
@@ -473,8 +474,7 @@ impl<'a> Checker<'a> {
         Unit::for_node(&part.node, self.names.units)
     }
 
-    /// Reports two numbers of different units as a mistake, and a number with a unit next to one without a unit as a
-    /// warning.
+    /// Reports two numbers of different units as a mistake. If one of the numbers has no unit, reports only a warning.
     fn check_units(&mut self, tree: &Tree, sides: &(Tree, Tree), [a, b]: [Unit; 2], verb: &str) {
         if !self.doubts || a.fits(b) {
             return;
@@ -528,7 +528,7 @@ impl<'a> Checker<'a> {
         self.warning(tree.at, format!("`{tree}`: `{subject}` is {why}"));
     }
 
-    /// Reports a string that a field never has.
+    /// Reports a string that is never a value of the field.
     fn check_word(&mut self, field: &Node, at: usize, text: &Node) {
         let (Node::Field(field), Node::Text(text)) = (field, text) else {
             return;
@@ -824,7 +824,8 @@ impl<'a> Checker<'a> {
     }
 }
 
-/// Returns whether the node can be computed now. Its operands have been folded before, so only they are checked.
+/// Returns whether all operands of the node are constants. The operands are already folded, so their own operands need
+/// no check.
 fn has_constant_operands(node: &Node) -> bool {
     let is_constant = |node: &Node| {
         matches!(
@@ -865,7 +866,8 @@ fn prefixes(root: Root) -> &'static [&'static str] {
     }
 }
 
-/// Returns a description of a number for which a comparison with that constant is probably wrong.
+/// Returns a description of a number with this unit if a comparison with `constant` is probably wrong, or `None` if the
+/// comparison is plausible.
 fn hardly_meant(unit: Unit, constant: f64, is_window: bool) -> Option<String> {
     let below = |most: f64| constant > 0.0 && constant < most;
     Some(match unit {

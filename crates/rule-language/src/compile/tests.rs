@@ -69,7 +69,8 @@ impl TestNames {
     }
 }
 
-/// Returns `ok`, the type, the used names and warnings; or the mistakes.
+/// Compiles a text and returns the result as lines: `ok` with the type and the used names, followed by the warnings; or
+/// the mistakes.
 fn said(known: &TestNames, text: &str, roots: &[Root], wanted: RequiredType) -> String {
     let mut out = String::new();
     match compile(text, &known.names(roots), wanted) {
@@ -149,7 +150,8 @@ fn messages_match_golden_page() {
 }
 
 /// Scenario: 30 macros each use the previous macro twice; other macros are each nested deeper than the previous one.
-/// Guarantee: both are refused with one mistake, in bounded time.
+/// Guarantee: both expressions are refused because they are too large. For the first expression, this is the only
+/// mistake.
 #[test]
 fn macros_do_not_grow_without_bound() {
     let grown = |step: fn(&str) -> String| {
@@ -214,7 +216,8 @@ fn deepest_tree_is_evaluated_on_small_stack() {
 
 /// Scenario: texts have the maximum number of tokens and the deepest allowed nesting, in every form that makes the
 /// parser recurse.
-/// Guarantee: each text is parsed or refused on a stack of 512 KiB, a quarter of the usual stack, without an overflow.
+/// Guarantee: each text is compiled or refused on a stack of 512 KiB, a quarter of the usual stack, without an
+/// overflow. No text is refused as too long.
 #[test]
 fn texts_at_the_bounds_are_read() {
     let chain = |operand: &str, operator: &str, words: usize| vec![operand; words].join(operator);
@@ -250,7 +253,7 @@ fn texts_at_the_bounds_are_read() {
         format!("a{}", "(".repeat(199)),
         "[".repeat(200),
         "{".repeat(200),
-        // All levels of operators in each bracket.
+        // Each bracket contains operators of several levels.
         format!("{}a{}", "(a||a&&a<a+a*".repeat(15), ")".repeat(15)),
         format!("{}a{}", "a||a&&a<a+!(".repeat(17), ")".repeat(17)),
         format!("{}a{}", "f(a.b[".repeat(16), "])".repeat(16)),
@@ -276,7 +279,7 @@ fn texts_at_the_bounds_are_read() {
 }
 
 /// Scenario: each text exceeds one bound: tokens, nesting or length.
-/// Guarantee: the texts are refused before they are parsed.
+/// Guarantee: each text is refused with one message that states the exceeded bound.
 #[test]
 fn texts_beyond_the_bounds_are_refused() {
     let first = |text: &str| parse_macro(text).unwrap_err().swap_remove(0).to_string();
@@ -302,7 +305,8 @@ fn texts_beyond_the_bounds_are_refused() {
     );
 }
 
-/// Scenario: a macro with `||` is used next to `&&`, under `!`, and as an operand of `*`.
+/// Scenario: a macro with `||` is used next to `&&` and under `!`, a macro with `+` is an operand of `*`, and a
+/// constant macro is an operand of `||`.
 /// Guarantee: the macro keeps its meaning regardless of the context.
 #[test]
 fn macro_keeps_its_meaning() {

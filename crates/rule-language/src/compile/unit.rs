@@ -8,12 +8,12 @@ use rule_engine::value::Type;
 /// The unit of a number.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum Unit {
-    /// The unit of the other operand, for a constant.
+    /// The number is a constant, which takes the unit of the other operand.
     Any,
     /// The unit cannot be determined, for example for a product or a converted number.
     #[default]
     Unknown,
-    /// No unit: a number, an index, a frequency.
+    /// The number has no unit, such as a count or an index.
     Count,
     /// A share of a whole, 0 to 1.
     Share,
@@ -22,7 +22,7 @@ pub enum Unit {
 }
 
 impl Unit {
-    /// Returns the name, such as `ms`, or `None` if the unit fits any other unit.
+    /// Returns the name, such as `ms`, which is empty for [`Self::Count`]; or `None` if the unit fits every other unit.
     fn name(self) -> Option<&'static str> {
         match self {
             Self::Any | Self::Unknown => None,
@@ -40,7 +40,7 @@ impl Unit {
         }
     }
 
-    /// Returns the text for a message: `in ms`.
+    /// Returns a phrase for a message, such as `in ms`.
     pub(crate) fn phrase(self) -> String {
         match self {
             Self::Any | Self::Unknown | Self::Count => "a number without a unit".to_owned(),
@@ -96,7 +96,7 @@ impl Unit {
     }
 }
 
-/// Returns the unit of a sum, or of one of two values.
+/// Returns the unit of a sum, a difference, or a choice between two values.
 fn joined(a: Unit, b: Unit) -> Unit {
     match (a, b) {
         (Unit::Any, unit) | (unit, Unit::Any) => unlimited(unit),
@@ -118,7 +118,7 @@ fn product(a: (Unit, &Node), b: (Unit, &Node)) -> Unit {
         (Unit::Any, Unit::Any) => Unit::Any,
         (Unit::Any, unit) => scaled(unit, a.1),
         (unit, Unit::Any) => scaled(unit, b.1),
-        // A multiple or a part of the other value.
+        // The product is a multiple or a part of the other value.
         (Unit::Count | Unit::Share | Unit::Named("ratio"), unit)
         | (unit, Unit::Count | Unit::Share | Unit::Named("ratio")) => unlimited(unit),
         _ => Unit::Unknown,
@@ -136,7 +136,8 @@ fn quotient(a: Unit, b: (Unit, &Node)) -> Unit {
     }
 }
 
-/// Returns the unit of a multiple. A factor between two units can convert the value to another unit.
+/// Returns the unit of a value that is multiplied or divided by `factor`. The result is unknown if the factor can
+/// convert a unit, such as 1000, 1024 or 3600.
 fn scaled(unit: Unit, factor: &Node) -> Unit {
     let factor = match factor {
         Node::Int(number) => *number as f64,
@@ -170,7 +171,8 @@ mod tests {
     use super::*;
 
     /// Scenario: each function is applied to samples in ms.
-    /// Guarantee: the value has the unit of its function.
+    /// Guarantee: each window has its expected unit: no unit, a share, `per second`, the unit of the samples, or this
+    /// unit per hour.
     #[test]
     fn window_has_unit_of_its_function() {
         let say = |function: &Function| {

@@ -13,7 +13,7 @@ pub(crate) use super::text::FORMATS;
 /// The schema, generated once.
 pub(crate) static SCHEMA: LazyLock<Value> = LazyLock::new(for_document::<RuleFile>);
 
-/// Returns the schema, with the checks of the string formats that it names.
+/// Returns the schema together with the checks of its string formats.
 pub(crate) fn schema() -> Schema<'static> {
     Schema::new(&SCHEMA, &FORMATS)
 }

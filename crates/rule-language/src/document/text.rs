@@ -1,4 +1,4 @@
-//! Formats of strings: version, ids, names, times.
+//! String formats of rule files: version, ids, names, kinds of evidence, and times.
 
 use std::str::FromStr;
 
@@ -46,9 +46,9 @@ pub(crate) const FORMATS: [Format; 6] = [
     },
 ];
 
-/// Maximum length of an id.
+/// Maximum length of an id, in bytes.
 const LONGEST_ID: usize = 100;
-/// Maximum length of a name.
+/// Maximum length of a name, in bytes.
 const LONGEST_NAME: usize = 60;
 
 /// The version of the format.
@@ -92,7 +92,7 @@ impl FromStr for Id {
     }
 }
 
-/// The name of a group or a family: one word of an [`Id`].
+/// The name of a group or a family, in the form of one word of an [`Id`].
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Name(pub(crate) String);
 
@@ -130,9 +130,11 @@ fn is_word(word: &str) -> bool {
             .all(|byte| byte.is_ascii_lowercase() || byte.is_ascii_digit() || b"_-".contains(&byte))
 }
 
-/// Checks the name of a window, a parameter or a macro: letters, digits and `_`, and not reserved.
+/// Checks that the name of a window, a parameter or a macro consists of letters, digits and `_`, does not start with a
+/// digit, has at most [`LONGEST_NAME`] bytes, and is not reserved.
 pub(crate) fn is_name(text: &str) -> Result<(), String> {
-    // Reserved words of CEL, and the roots of the fields.
+    // Reserved words of CEL, some of its types and functions, and the roots of all fields except `service` and
+    // `watcher`.
     const TAKEN: [&str; 34] = [
         "as",
         "bool",
@@ -183,7 +185,7 @@ pub(crate) fn is_name(text: &str) -> Result<(), String> {
     Ok(())
 }
 
-/// A time in Unix nanoseconds. A day means its end in UTC.
+/// A time in Unix nanoseconds. A day without a time stands for the end of this day in UTC.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Moment(pub(crate) u64);
 
@@ -238,7 +240,8 @@ mod tests {
     use super::*;
 
     /// Scenario: days, times, and other strings are parsed.
-    /// Guarantee: a day means its end in UTC, and strings that are neither a day nor a time are refused.
+    /// Guarantee: a day stands for its end in UTC. Strings that are neither a day nor a time are refused, as are days
+    /// before 1970 and days whose end cannot be represented.
     #[test]
     fn day_means_its_end_in_utc() {
         let read = |text: &str| text.parse::<Moment>().ok().map(|moment| moment.0 / 1_000_000_000);

@@ -43,10 +43,11 @@ const UNKNOWN_SHARE: f64 = 0.1;
 const TICK_NS: u64 = 1_000_000_000;
 /// Maximum number of labels of a rule, and of annotations.
 const MAX_TEXTS: usize = 20;
-/// Labels that every alert has, and names of annotations that are keys of a rule.
+/// Labels that every alert has, which a rule cannot set.
 const TAKEN_LABELS: [&str; 7] = ["alertname", "group", "instance", "pid", "process", "rule", "severity"];
+/// Keys of a rule, which cannot be names of annotations.
 const TAKEN_ANNOTATIONS: [&str; 5] = ["description", "remedy", "source", "summary", "title"];
-/// Keys that require a role.
+/// Keys that require a role, each with this role.
 const KEYS_OF_ROLES: [(&str, Role); 5] = [
     ("harm", Role::Symptom),
     ("lasting", Role::Symptom),
@@ -66,7 +67,7 @@ pub(super) struct SharedState<'f> {
     pub(super) report: Report<'f>,
     /// Whether no file was refused.
     pub(super) complete: bool,
-    /// Times at which exceptions expire, and the warnings that apply long afterwards.
+    /// Times at which exceptions expire, in Unix nanoseconds, and the warnings that apply some time afterwards.
     pub(super) expiries: Vec<(u64, Problem)>,
 }
 
@@ -107,7 +108,7 @@ fn keys_of(draft: &Draft<'_>, report: &mut Report<'_>) -> document::Rule {
     };
     let values: Map<String, Value> = draft.keys.iter().filter_map(value).collect();
     serde_json::from_value(Value::Object(values)).unwrap_or_else(|error| {
-        // The types accept everything that the check accepts.
+        // This error is unexpected, because the types accept everything that the check accepts.
         let message = format!("{}: the keys are inconsistent: {error}", draft.id);
         report.error(draft.begin, message);
         document::Rule::default()
@@ -145,7 +146,8 @@ fn ns(duration: HumanDuration) -> u64 {
 }
 
 impl<'d> RuleBuilder<'_, '_, 'd> {
-    /// Builds the rule. `errors` is the number of errors before this rule.
+    /// Builds the rule, or returns `None` if it has errors or is left out. `errors` is the number of errors before this
+    /// rule.
     fn build(mut self, errors: usize) -> Option<Rule> {
         let (draft, roots) = (self.partial.draft, self.roots);
         let params = self.params();
@@ -233,7 +235,7 @@ impl<'d> RuleBuilder<'_, '_, 'd> {
         self.common.report.error(draft.place(key), message);
     }
 
-    /// Reports a missing key.
+    /// Reports an error at the start of the rule, such as a missing key.
     fn missing(&mut self, message: impl Display) {
         let draft = self.partial.draft;
         self.common
@@ -288,8 +290,8 @@ impl<'d> RuleBuilder<'_, '_, 'd> {
     /// Adds the windows that the rule uses to the set, and computes the hash of its meaning.
     fn settle(&mut self, rule: &mut Rule) {
         if !rule.enabled {
-            // A disabled rule is never evaluated. No process has to keep samples for it, and its windows are not added
-            // to the set.
+            // A disabled rule is never evaluated. Its windows are not added to the set, so that no process keeps
+            // samples for them.
             move_rule(rule, &|_| usize::MAX);
             return;
         }
@@ -360,7 +362,8 @@ impl<'d> RuleBuilder<'_, '_, 'd> {
             }
             Err(mut mistakes) => {
                 mistakes.retain(|mistake| !words.is_reported(text, mistake));
-                // An override is left out without the rule whose key it replaces.
+                // Only the part that contains the removed word is left out. If this part is an override, the rule that
+                // it changes stays in force.
                 if mistakes.iter().any(|mistake| mistake.is_removed) {
                     report.left_out.parts.extend(placed.part);
                 }
@@ -563,7 +566,8 @@ impl<'d> RuleBuilder<'_, '_, 'd> {
         }
     }
 
-    /// Compiles the expression of `harm` or `explains`, and determines its unit.
+    /// Compiles the expression of `harm` or `explains`, and determines its unit. Returns `None` if the rule has no such
+    /// key, or if the expression or its unit is invalid.
     fn amount(&mut self) -> Option<(Expression, HarmUnit)> {
         let key = match self.keys.role? {
             Role::Symptom => "harm",
@@ -588,8 +592,8 @@ impl<'d> RuleBuilder<'_, '_, 'd> {
     }
 
     // Parameters: one expression per name. A parameter with one value is a constant, so conditions with it are checked
-    // as if the value were written there. A parameter with other values for some processes is a choice by their
-    // `select`, in which unknown counts as false.
+    // as if the value were written there. A parameter with other values for some processes is a choice between the
+    // values by the `select` of their entries. An unknown `select` counts as false.
 
     /// Reads the parameters of the rule for its expressions.
     fn params(&mut self) -> Vec<Param> {
@@ -744,7 +748,7 @@ impl<'d> RuleBuilder<'_, '_, 'd> {
         let filter = expression("where", RequiredType::Bool);
         self.partial.places = places;
 
-        // An invalid function has been reported. Nothing else can be checked.
+        // An invalid function has been reported, and the other keys cannot be checked without a function.
         let function = keys.function?;
         let mut faults = faults_of_keys(function, &keys, of.as_ref(), own);
         let sampled = sampled(on, of.as_ref(), filter.as_ref()).unwrap_or_else(|message| {
@@ -832,7 +836,7 @@ fn day(until_unix_ns: u64) -> String {
 /// Values of parameters by name, each with the position of the name.
 type Values<'d> = BTreeMap<&'d str, (Place, &'d Scalar)>;
 
-/// Values for some processes.
+/// An entry of `params_for`: values of parameters for some processes.
 struct ProcessValues<'d> {
     select: Expression,
     text: &'d str,
@@ -846,7 +850,8 @@ fn values<'d>(placed: PlacedValue<'d>) -> impl Iterator<Item = (&'d str, (Place,
     })
 }
 
-/// Returns the value of an unquoted number or boolean. Other values are strings.
+/// Returns the type and the value of a parameter. Unquoted numbers and booleans keep their type; all other values are
+/// strings.
 fn constant(scalar: &Scalar) -> (Type, Node) {
     let text = scalar.text.trim();
     let number = || text.parse::<f64>().ok().filter(|number| number.is_finite());
@@ -881,7 +886,7 @@ fn usual_samples(function: Function, last: Option<u32>) -> u32 {
     traits.usual_samples.min(most)
 }
 
-/// Returns faults in the combination of the keys of a window, with the keys to which they are attached.
+/// Returns faults in the combination of the keys of a window, each with the key at which it is reported.
 fn faults_of_keys(
     function: Function,
     keys: &WindowKeys,
@@ -889,7 +894,7 @@ fn faults_of_keys(
     own: &Entry,
 ) -> Vec<(&'static str, String)> {
     let (name, traits) = (function.name(), function.traits());
-    // Invalid keys count too.
+    // A key with an invalid value counts as present.
     let has = |key: &str| entry(&own.value, key).is_some();
     let mut faults = Vec::new();
     match (traits.of, has("of")) {
@@ -961,7 +966,7 @@ fn sampled(
 }
 
 /// Checks that the ids in causes refer to symptoms, and that a cause has the subject and the unit of the symptoms that
-/// it explains. `complete` is whether no file was refused.
+/// it explains. Unknown ids are reported only if `complete`, which states that no file was refused.
 pub(super) fn check_causes(drafts: &[Draft<'_>], rules: &[Arc<Rule>], complete: bool, report: &mut Report<'_>) {
     let symptoms = || rules.iter().filter(|rule| rule.role == Some(Role::Symptom));
     for rule in rules.iter().filter(|rule| rule.role == Some(Role::Cause)) {

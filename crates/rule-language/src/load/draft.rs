@@ -37,7 +37,7 @@ impl<'a> Draft<'a> {
         }
     }
 
-    /// Adds a value above the previous values.
+    /// Adds a value that takes precedence over the previous values.
     fn add(&mut self, key: &'a str, placed: PlacedValue<'a>) {
         self.layers.entry(key).or_default().push(placed);
     }
@@ -53,8 +53,8 @@ impl<'a> Draft<'a> {
     }
 }
 
-/// Reads the rules of all files in order, and applies the overrides that are not left out. `complete` is whether no file
-/// was refused, so that overrides without a match can be reported.
+/// Reads the rules of all files in order, and applies the overrides that are not left out. An override that matches no
+/// rule is reported only if `complete`, which states that no file was refused.
 pub(super) fn drafts<'a>(roots: &[PlacedValue<'a>], complete: bool, report: &mut Report<'_>) -> Vec<Draft<'a>> {
     let mut drafts: Vec<Draft<'a>> = Vec::new();
     // The first position of each id.
@@ -141,7 +141,7 @@ fn change<'a>(placed: PlacedValue<'a>, drafts: &mut [Draft<'a>], complete: bool,
     for draft in drafts.iter_mut().filter(|draft| pattern.fits(&draft.id)) {
         matched = true;
         for entry in entries_of(node, "replace") {
-            // The check refuses an `id`.
+            // The check of the file has already refused an `id`.
             if entry.key != "id" && !entry.value.is_null() {
                 let node = &entry.value;
                 draft.replace(&entry.key, PlacedValue { node, ..placed });

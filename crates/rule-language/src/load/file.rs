@@ -1,4 +1,4 @@
-//! Reads one file: check against the schema, and macros.
+//! Reads one file: checks it against the schema and parses its macros.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -89,10 +89,10 @@ pub(super) fn is_readable(root: PlacedValue<'_>, report: &mut Report<'_>) -> boo
     known
 }
 
-/// Checks the file against the schema. Leaves out the rules and overrides that use removed words.
+/// Checks the file against the schema, and leaves out the rules and overrides that use removed words.
 pub(super) fn check(root: PlacedValue<'_>, report: &mut Report<'_>) {
     let (_, findings) = schema().check(root.node, &KeyPath::default());
-    // The check stops at this number, and could have missed further removed words.
+    // The check stops at this number of findings and can then miss further removed words, so no rule is left out.
     let is_complete = findings.len() < MAX_FINDINGS;
     if is_complete {
         let removed = findings.iter().filter(|finding| finding.is_removed);
@@ -124,7 +124,7 @@ pub(super) fn check(root: PlacedValue<'_>, report: &mut Report<'_>) {
     }
 }
 
-/// Returns the rule or the override that a path is in.
+/// Returns the rule or the override that contains a path, or `None` if the path is in another section.
 fn part(path: &KeyPath, file: usize) -> Option<Part> {
     let [PathStep::Key(list), PathStep::Index(index), ..] = path.steps() else {
         return None;
@@ -137,7 +137,8 @@ fn part(path: &KeyPath, file: usize) -> Option<Part> {
     }
 }
 
-/// Leaves out the rule or the override with a removed word. Defaults apply to all rules of the file.
+/// Leaves out the rule or the override with a removed word. A removed word in `defaults` leaves out all rules of the
+/// file, because defaults apply to each of these rules.
 fn leave_out(finding: &Finding, root: PlacedValue<'_>, report: &mut Report<'_>) {
     let file = root.file;
     if let Some(part) = part(&finding.path, file) {
@@ -224,7 +225,7 @@ fn read_macro(placed: PlacedValue<'_>, what: &str, report: &mut Report<'_>) -> O
 }
 
 impl FileDefinitions {
-    /// Returns whether the mistake is an unknown name whose definition is invalid, which has been reported.
+    /// Returns whether the mistake is at the name of an invalid macro, which has already been reported.
     pub(super) fn is_reported(&self, text: &str, mistake: &Mistake) -> bool {
         if self.broken.is_empty() {
             return false;

@@ -1,4 +1,4 @@
-//! Warnings on valid rules.
+//! Warnings about valid rules, and errors in references to other rules.
 
 use std::cell::RefCell;
 use std::collections::BTreeSet;
@@ -20,7 +20,7 @@ use crate::compile::{CompiledExpression, attribute_of_label};
 
 /// Interval between ticks, in nanoseconds.
 const TICK_NS: u64 = 1_000_000_000;
-/// Numbers that have few different values.
+/// Number fields that have few different values, so that labels can contain them.
 const FEW_VALUES: [&str; 4] = [
     "gc.generation",
     "gc.heap_count",
@@ -28,7 +28,7 @@ const FEW_VALUES: [&str; 4] = [
     "process.runtime_minor",
 ];
 
-/// Checks a valid rule.
+/// Warns about parts of a valid rule that are probably mistakes.
 pub(super) fn rule(rule: &Rule, in_when: &[&'static Field], partial: &PartialRule<'_>, report: &mut Report<'_>) {
     let draft = partial.draft;
     let key = |key: &str| draft.place(key);
@@ -96,8 +96,8 @@ fn can_change(when: &Expression) -> bool {
     })
 }
 
-/// Reports `service.firing[...]` with ids of rules that do not exist or that are not about processes. These are errors.
-/// A rule that counts the firings of a rule that is left out is left out as well.
+/// Reports an error for each `service.firing[...]` with the id of a rule that does not exist or is not about processes.
+/// If the rule with this id is left out, the rule that counts its firings is left out, too.
 pub(super) fn unknown_rules(drafts: &[Draft<'_>], rules: &[Arc<Rule>], report: &mut Report<'_>) {
     let about_processes = || {
         rules
@@ -136,7 +136,7 @@ pub(super) fn unknown_rules(drafts: &[Draft<'_>], rules: &[Arc<Rule>], report: &
     }
 }
 
-/// Warns about a label that alerts already have from the resource of the process.
+/// Warns about a label whose name alerts already use for a resource attribute of the process.
 pub(super) fn label_name(place: Place, id: &str, name: &str, report: &mut Report<'_>) {
     if let Some(attribute) = attribute_of_label(name) {
         let message = format!(

@@ -11,17 +11,17 @@ use super::file::FileDefinitions;
 use super::report::Place;
 use crate::compile::{CompiledExpression, Names, Unit};
 
-/// Names in the rule that is being built, and the names that it uses.
+/// A rule that is being built: the names that it defines, and the names that its expressions use.
 pub(super) struct PartialRule<'d> {
     pub(super) draft: &'d Draft<'d>,
-    /// Windows by name. Places refer to `windows` until the rule is complete.
+    /// Windows by name. Until the rule is complete, the numbers are indexes in `windows`.
     pub(super) places: BTreeMap<String, usize>,
     pub(super) windows: Vec<LocalWindow<'d>>,
     /// Units of the windows.
     pub(super) units: Vec<Unit>,
     pub(super) params: BTreeMap<String, Expression>,
     pub(super) params_at: BTreeMap<String, Place>,
-    /// Macros and parameters that its expressions use.
+    /// Macros and parameters that the expressions of the rule use.
     pub(super) named: BTreeSet<String>,
 }
 
@@ -38,7 +38,7 @@ impl<'d> PartialRule<'d> {
         }
     }
 
-    /// Returns the names that an expression can use, with the macros of its file.
+    /// Returns the names that an expression can use. `words` are the definitions of the file of the expression.
     pub(super) fn names<'n>(&'n self, words: &'n FileDefinitions, roots: &'n [Root]) -> Names<'n> {
         Names {
             macros: &words.macros,

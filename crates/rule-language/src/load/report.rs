@@ -83,7 +83,7 @@ impl<'a> Report<'a> {
         }
     }
 
-    /// Reports an error of a part that is left out. It does not make the files invalid.
+    /// Reports an error that does not make the files invalid, because its part is left out.
     pub(super) fn excused(&mut self, place: Place, message: impl Into<String>) {
         let problem = self.problem(place, message, Level::Error);
         self.left_out.problems.push((place.file, problem));
@@ -111,7 +111,7 @@ impl<'a> Report<'a> {
         }
     }
 
-    /// Reports mistakes inside a value, at their positions in the file.
+    /// Reports mistakes inside a value, at their positions in the file. Mistakes about removed words are excused.
     pub(super) fn mistakes(
         &mut self,
         placed: PlacedValue<'_>,
@@ -142,7 +142,8 @@ impl<'a> Report<'a> {
         self.names.get(file).cloned().unwrap_or_else(|| "".into())
     }
 
-    /// Excuses the errors of a part that is left out: those after a number of problems and of errors.
+    /// Excuses the errors of a part if the part is left out, and drops its warnings. `problems` and `errors` are the
+    /// numbers of problems and errors before the part.
     pub(super) fn excuse(&mut self, part: Part, problems: usize, errors: usize) {
         if self.left_out.parts.contains(&part) {
             let own = self.problems.split_off(problems.min(self.problems.len()));
@@ -162,7 +163,7 @@ impl<'a> Report<'a> {
         self.errors
     }
 
-    /// Returns all problems, with those of the parts that are left out.
+    /// Returns all problems, including the errors of the parts that are left out.
     pub(super) fn finish(mut self) -> Vec<Problem> {
         self.problems.append(&mut self.left_out.problems);
         sorted(self.problems)
@@ -174,7 +175,8 @@ impl<'a> Report<'a> {
     }
 }
 
-/// Returns problems without duplicates, sorted by file and position. An override of several rules is reported once.
+/// Returns problems without duplicates, sorted by file and position. For example, an override of several rules causes
+/// the same problem for each rule.
 fn sorted(mut problems: Vec<(usize, Problem)>) -> Vec<Problem> {
     problems.sort_by_key(|(file, problem)| (*file, problem.line, problem.column));
     let mut seen = HashSet::new();

@@ -10,7 +10,7 @@ reports all errors of rule files with file, line and column; `gcwatch rules list
 
 ";
 
-/// The example. A test loads it.
+/// Example of a rule file. A test loads the example.
 pub(super) const EXAMPLE: &str = "\
 # yaml-language-server: $schema=gcwatch-rules.schema.json
 apiVersion: gcwatch/v1

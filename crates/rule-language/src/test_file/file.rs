@@ -62,7 +62,7 @@ impl TestFile {
             });
             return Err(problems.collect());
         }
-        // The types accept everything that the check accepts.
+        // This error is unexpected, because the types accept everything that the check accepts.
         let document: TestDocument = serde_json::from_value(value.unwrap_or_default())
             .map_err(|error| vec![problem(root.at, format!("the file is inconsistent: {error}"))])?;
         let file = Self { name, document, root };
@@ -148,7 +148,7 @@ mod tests {
     }
 
     /// Scenario: test files have an unknown key, no tests, a test without expectations, another version, or no content.
-    /// Guarantee: each is refused with the position of the error.
+    /// Guarantee: each file is refused, and each error has its position in the file.
     #[test]
     fn errors_have_their_position() {
         let errors = |text: &str| {

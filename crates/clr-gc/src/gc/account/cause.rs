@@ -3,7 +3,7 @@
 use crate::gc::named::named;
 
 named! {
-    /// Cause of a part of a stop. The order is that in which they occur in a stop.
+    /// Cause of a part of a stop. The values have the order in which the causes occur in a stop.
     pub enum Cause {
         /// Waiting until the last thread has stopped.
         SlowThreads = "threads.slow" "threads slow to stop",
@@ -23,7 +23,7 @@ named! {
         FinalizerQueue = "roots.finalizer-queue" "queue of finalizable objects",
         /// Scanning the list of a background collection in progress.
         BackgroundRoots = "roots.background" "list of a background collection",
-        /// Scanning a number of roots that every process has.
+        /// Scanning a small number of roots, as in any process.
         FewRoots = "roots.few" "few roots, as any process has",
         /// Clearing weak references, and sync blocks of dead objects.
         Weak = "weak" "weak references and sync blocks",
@@ -59,8 +59,8 @@ named! {
 }
 
 impl Cause {
-    /// Number of kinds of roots with a range: those before [`Self::FewRoots`]. A mark contains the scan of the roots
-    /// and the marking of the objects behind them.
+    /// Number of kinds of roots with a range: the causes from [`Self::Stacks`] to the cause before [`Self::FewRoots`].
+    /// A mark contains the scan of the roots and the marking of the objects that are reachable from them.
     pub(crate) const RANGED: usize = Self::FewRoots as usize - Self::Stacks as usize;
 
     /// Returns the index among the kinds of roots with a range, or `None` if the cause has no range.
@@ -69,7 +69,7 @@ impl Cause {
         (place < Self::RANGED).then_some(place)
     }
 
-    /// Returns the cause with this [`id`](Self::id).
+    /// Returns the cause with this [`id`](Self::id), or `None` if no cause has the id.
     pub fn from_id(id: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|cause| cause.id() == id)
     }

@@ -17,7 +17,7 @@ named! {
         Limit = "limit" "memory that runs short",
         /// Another tool requested a heap dump.
         Tool = "tool" "another tool's heap dump",
-        /// The collector itself.
+        /// The collector itself requested the collection.
         Collector = "collector" "the collector itself",
         /// The origin was not observed.
         Unknown = "unknown" "unknown",
@@ -25,13 +25,14 @@ named! {
 }
 
 /// Bits of GCGlobalHeapHistory's CondemnReasons1 that indicate a shortage of memory: high and very high load (2 and 3;
-/// 9 and 10 with fragmentation), before an out-of-memory error (12), a full collection after unproductive ones (17),
-/// near a hard limit (21 to 23).
+/// 9 and 10 with fragmentation), before an out-of-memory error (12), a full collection after unproductive collections
+/// (17), near a hard limit (21 to 23).
 const SHORT: u32 = 1 << 2 | 1 << 3 | 1 << 9 | 1 << 10 | 1 << 12 | 1 << 17 | 1 << 21 | 1 << 22 | 1 << 23;
 
 impl Collection {
-    /// Returns the origin of the collection. If the reason is an allocation but generation 2 was condemned because
-    /// memory was short, the origin is [`Asker::Limit`].
+    /// Returns the origin of the collection, which is [`Asker::Unknown`] if the reason is unknown. For any known
+    /// reason, a collection that another tool requested has the origin [`Asker::Tool`]. If the reason is an allocation
+    /// but generation 2 was condemned because memory was short, the origin is [`Asker::Limit`].
     pub fn asker(&self) -> Asker {
         let Some(reason) = self.reason else {
             return Asker::Unknown;

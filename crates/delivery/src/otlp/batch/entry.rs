@@ -1,4 +1,4 @@
-//! Queued items, encoded on arrival, so that they are as small as on the wire.
+//! Entries of the queue: items that were encoded on arrival and are therefore as small as on the wire.
 
 use std::sync::Arc;
 
@@ -8,12 +8,11 @@ use prost::Message;
 use crate::otlp::batch::field::{FIELD_2, field_len, put_header};
 use crate::otlp::batch::{SCHEMA_URL, SCOPE};
 
-/// An entry of the queue: a log record, a span, the spans of one collection, the metrics of one process at one time, or
-/// a profile.
+/// An entry of the queue: a log record, a span, the spans of one collection, or the metrics of one process at one time.
 #[derive(Debug, Clone)]
 pub(crate) struct Entry {
     pub(super) resource: Arc<Origin>,
-    /// Number of spans, log records, data points or profiles.
+    /// Number of spans, log records or data points.
     items: u64,
     /// Weight of the entry in the limit on items.
     weight: usize,
@@ -22,7 +21,7 @@ pub(crate) struct Entry {
 }
 
 impl Entry {
-    /// Creates an entry of weight 1 from `messages`, which contain `items` items.
+    /// Creates an entry of weight 1 from messages that contain `items` items.
     pub(crate) fn new<M: Message>(resource: &Arc<Origin>, messages: &[M], items: u64) -> Self {
         let size = messages.iter().map(|message| field_len(message.encoded_len())).sum();
         let mut fields = Vec::with_capacity(size);
@@ -54,7 +53,7 @@ impl Entry {
         self.weight
     }
 
-    /// Returns the number of spans, log records, data points or profiles.
+    /// Returns the number of spans, log records or data points.
     pub(crate) fn items(&self) -> u64 {
         self.items
     }

@@ -1,4 +1,4 @@
-//! Properties of all texts.
+//! Properties that hold for every text.
 
 use cel::Program;
 use proptest::prelude::*;
@@ -30,9 +30,9 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(600))]
 
     /// Scenario: expressions of every form and depth are evaluated on processes with many or few known facts.
-    /// Guarantee: the result equals that of the crate `cel`. If `cel` has no value (a missing name, a sum beyond 64
-    /// bits), the result is unknown or an error. Integers of more than 53 bits are excepted, because `cel` rounds them
-    /// in comparisons with doubles.
+    /// Guarantee: the result equals the result of the crate `cel`. If `cel` has no value (a missing name, a sum beyond
+    /// 64 bits), the result is unknown or an error. Integers of more than 53 bits are excepted, because `cel` rounds
+    /// them in comparisons with doubles.
     #[test]
     fn values_are_those_of_cel(
         text in texts(4).truth.prop_union(texts(3).int).or(texts(3).double),
@@ -66,8 +66,8 @@ proptest! {
         }
     }
 
-    /// Scenario: the same expressions are formatted from their trees, as in messages.
-    /// Guarantee: the formatted expressions are equal to the original expressions.
+    /// Scenario: conditions of every form and depth are formatted from their trees, as in messages, and parsed again.
+    /// Guarantee: the parsed condition equals the original condition.
     #[test]
     fn formatted_expression_is_unchanged(text in texts(4).truth) {
         if let Ok(compiled) = plainly(&text) {
@@ -87,7 +87,7 @@ proptest! {
     }
 
     /// Scenario: the compiler reads any text, and any sequence of tokens of the language.
-    /// Guarantee: the text is accepted or refused, and all mistakes are inside the text.
+    /// Guarantee: the text is accepted or refused, and the position of every mistake is inside the text.
     #[test]
     fn any_text_is_read_or_refused(
         text in prop_oneof![

@@ -1,4 +1,4 @@
-//! Tests of parameters, exceptions with an expiry, and roles.
+//! Tests of parameters, expiring exceptions, versions of services, roles, removed words, and macros as lists.
 
 use std::sync::Arc;
 
@@ -11,7 +11,7 @@ fn problems(text: &str) -> Vec<String> {
     problems.iter().map(ToString::to_string).collect()
 }
 
-/// Runs the tests of a rule file.
+/// Checks that a rule file has no warnings and that its tests pass.
 fn passes(rules: &str, tests: &str) {
     let source = |name: &str, text: &str| SourceFile::new(name, format!("apiVersion: gcwatch/v1\n{text}"));
     let loaded = load(&[source("a.yaml", rules)]).unwrap_or_else(|problems| panic!("{problems:#?}"));
@@ -146,9 +146,10 @@ rules:
     passes(rules, &tests.concat());
 }
 
-/// Scenario: a test of a rule by version states the number of the service's processes, and the number of them on which
-/// a rule fires.
-/// Guarantee: the rule sees both numbers, and its window contains earlier numbers.
+/// Scenario: a test of a rule by version states the number of the service's processes, and the number of these
+/// processes on which a rule fires. Another test omits the version.
+/// Guarantee: the rule sees both numbers, and its window contains earlier numbers. Without a version, the rule is not
+/// selected.
 #[test]
 fn test_states_facts_of_version() {
     let rules = "\
@@ -188,8 +189,8 @@ rules:
 }
 
 /// Scenario: keys lack their role, a cause has another unit than its symptom, a cause explains a rule that is not a
-/// symptom, a cause has a severity, and a rule lacks one.
-/// Guarantee: each mistake is an error at its position with its remedy.
+/// symptom, a cause has a severity, a cause lacks `of` and `explains`, and a rule without a role lacks a severity.
+/// Guarantee: each mistake is reported with its remedy.
 #[test]
 fn mistakes_in_roles_are_reported() {
     let text = "\
@@ -228,15 +229,15 @@ rules:
     }
 }
 
-/// Returns a rule with these lines of keys, and values for the other required keys. It has four lines more than `keys`
-/// and its id.
+/// Returns a rule with these lines of keys, and values for the other required keys. The text has five lines more than
+/// `keys`.
 fn rule(id: &str, keys: &str) -> String {
     let keys = keys.replace('\n', "\n    ");
     format!("  - id: {id}\n    {keys}\n    title: T\n    summary: S\n    description: D\n    remedy: R\n")
 }
 
-/// Loads files that are valid apart from removed words. Returns the ids of the rules in force, and the errors of the
-/// parts that are left out.
+/// Loads files that are valid apart from removed words. Checks that there are no warnings and that no rule has an
+/// exception. Returns the ids of the rules in force, and the errors of the parts that are left out.
 fn without_removed(files: &[SourceFile]) -> (Vec<String>, Vec<String>) {
     let loaded = load(files).unwrap_or_else(|problems| panic!("{problems:#?}"));
     assert_eq!(loaded.warnings, []);
@@ -245,7 +246,7 @@ fn without_removed(files: &[SourceFile]) -> (Vec<String>, Vec<String>) {
     (ids.collect(), loaded.left_out.iter().map(ToString::to_string).collect())
 }
 
-/// Checks that the errors start with these texts.
+/// Checks that there are as many errors as texts, and that each error starts with its text.
 fn start_with(errors: &[String], starts: &[&str]) {
     assert_eq!(errors.len(), starts.len(), "{errors:#?}");
     for (error, start) in errors.iter().zip(starts) {

@@ -1,0 +1,354 @@
+//! Profiles of services: a bounded series of minute samples for one configuration.
+
+use std::collections::VecDeque;
+
+use clr_gc::gc::{Collection, Suspension};
+use serde::{Deserialize, Serialize};
+
+use crate::configuration::Configuration;
+use crate::observation::{Full, median, quantile};
+
+/// Maximum number of minutes in a profile: one day.
+pub const MAX_MINUTES: usize = 1_440;
+/// Duration of the warm-up after the start of a process, in seconds, during which methods are compiled and caches fill.
+pub const WARM_UP_S: u64 = 300;
+/// Minimum observed part of a minute that is compared, in nanoseconds.
+const MIN_OBSERVED_NS: u64 = 55_000_000_000;
+
+const MINUTE_NS: i64 = 60_000_000_000;
+
+/// The measures of one minute. Unknown values are `None`. Sizes are in bytes, and durations in nanoseconds unless the
+/// name of the field states another unit.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Minute {
+    /// Number of the minute, counted from 1970 or from the start of the recording.
+    pub at: u64,
+    /// Observed part of the minute.
+    pub observed_ns: u64,
+    /// Age of the process at the start of the minute.
+    pub age_s: Option<u64>,
+    /// Whether events of its collections were lost.
+    pub lossy: bool,
+    /// Number of collections.
+    pub collections: u64,
+    /// Allocated bytes.
+    pub allocated: Option<u64>,
+    /// Number of requests.
+    pub requests: Option<u64>,
+    /// Time during which the program was suspended.
+    pub stopped_ns: Option<u64>,
+    /// Median pause of young collections.
+    pub young_pause_ns: Option<u64>,
+    /// Median pause of all collections.
+    pub median_pause_ns: Option<u64>,
+    /// 95th percentile of the pauses of all collections.
+    pub p95_pause_ns: Option<u64>,
+    /// Number of full collections.
+    pub full: u64,
+    /// Sum of the pauses of full collections.
+    pub full_stopped_ns: Option<u64>,
+    /// Live bytes of old objects after the last full collection of the minute.
+    pub live: Option<u64>,
+    /// Median of the bytes in generation 0 before young collections.
+    pub young_budget: Option<u64>,
+    /// Free bytes between objects.
+    pub free: Option<u64>,
+    /// Committed but unused bytes of the heap.
+    pub committed_unused: Option<u64>,
+    /// Memory of the process outside the heap.
+    pub native: Option<u64>,
+    /// Resident memory of the process.
+    pub resident: Option<u64>,
+    /// Maximum memory of the container.
+    pub container_peak: Option<u64>,
+    /// CPU time of the process during the minute.
+    pub cpu_ns: Option<u64>,
+}
+
+impl Minute {
+    /// Returns whether the process was warming up. Returns `false` if the age of the process is unknown.
+    pub fn is_warm_up(&self) -> bool {
+        self.age_s.is_some_and(|age| age < WARM_UP_S)
+    }
+
+    /// Returns whether the minute is used in a comparison.
+    pub fn is_usable(&self) -> bool {
+        !self.lossy && !self.is_warm_up() && self.observed_ns >= MIN_OBSERVED_NS
+    }
+}
+
+/// Error returned if a minute is not later than the last minute of its profile.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct OutOfOrder;
+
+/// The minutes of a service in one configuration.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct Profile {
+    /// Name of the service.
+    pub service: String,
+    /// Configuration of the service.
+    pub configuration: Configuration,
+    minutes: VecDeque<Minute>,
+    /// Number of minutes that were evicted because the profile was full.
+    evicted: u64,
+}
+
+impl Profile {
+    /// Creates a profile without minutes.
+    pub fn new(service: impl Into<String>, configuration: Configuration) -> Self {
+        Self {
+            service: service.into(),
+            configuration,
+            ..Self::default()
+        }
+    }
+
+    /// Adds a minute. If the profile is full, its oldest minute is evicted and counted.
+    ///
+    /// # Errors
+    ///
+    /// Returns an error if the minute is not later than the last minute of the profile.
+    pub fn push(&mut self, minute: Minute) -> Result<(), OutOfOrder> {
+        if self.minutes.back().is_some_and(|last| last.at >= minute.at) {
+            return Err(OutOfOrder);
+        }
+        self.minutes.push_back(minute);
+        // A profile read from storage can have more than the maximum number of minutes.
+        while self.minutes.len() > MAX_MINUTES {
+            self.minutes.pop_front();
+            self.evicted += 1;
+        }
+        Ok(())
+    }
+
+    /// Returns the minutes in chronological order.
+    pub fn minutes(&self) -> impl Iterator<Item = &Minute> + Clone {
+        self.minutes.iter()
+    }
+
+    /// Returns the number of minutes that were evicted because the profile was full.
+    pub fn evicted(&self) -> u64 {
+        self.evicted
+    }
+}
+
+/// A minute to which collections are still added.
+#[derive(Debug, Default)]
+struct Sums {
+    minute: Minute,
+    pauses: Vec<f64>,
+    young_pauses: Vec<f64>,
+    budgets: Vec<f64>,
+    /// Whether an unknown part of the allocation is missing from the sum.
+    hides_allocation: bool,
+    /// Whether a pause of unknown length is missing from the sum.
+    hides_pause: bool,
+}
+
+/// Converts a figure to an integer. A negative figure becomes 0.
+fn whole(value: f64) -> u64 {
+    value.max(0.0) as u64
+}
+
+impl Sums {
+    fn add(&mut self, collection: &Collection) {
+        let minute = &mut self.minute;
+        minute.collections += 1;
+        minute.lossy |= collection.lossy;
+        self.hides_allocation |= collection.hides_allocation();
+        let add = |sum: &mut Option<u64>, value: u64| *sum = Some(sum.unwrap_or(0).saturating_add(value));
+        if let Some(bytes) = collection.allocated_since_last() {
+            add(&mut minute.allocated, bytes);
+        }
+        match collection.pause_ns {
+            Some(ns) => {
+                add(&mut minute.stopped_ns, ns.max(0).cast_unsigned());
+                self.pauses.push(ns as f64);
+            }
+            None => self.hides_pause = true,
+        }
+        if collection.heap_stats.is_some() {
+            minute.free = collection.total(|sizes| sizes.fragmentation).or(minute.free);
+        }
+        if collection.generation == Some(2) {
+            minute.full += 1;
+            if let Some(ns) = collection.pause_ns {
+                add(&mut minute.full_stopped_ns, ns.max(0).cast_unsigned());
+            }
+            minute.live = Full::of(collection).live.map(whole).or(minute.live);
+        } else {
+            self.young_pauses.extend(collection.pause_ns.map(|ns| ns as f64));
+            self.budgets.extend(
+                collection
+                    .heap
+                    .first()
+                    .and_then(|gen0| gen0.before)
+                    .map(|bytes| bytes as f64),
+            );
+        }
+    }
+
+    /// Returns the minute with its medians. Incomplete sums become unknown.
+    fn finish(mut self) -> Minute {
+        let of = |values: &[f64], share| quantile(values.iter().copied(), share).map(whole);
+        self.minute.median_pause_ns = of(&self.pauses, 0.5);
+        self.minute.p95_pause_ns = of(&self.pauses, 0.95);
+        self.minute.young_pause_ns = of(&self.young_pauses, 0.5);
+        self.minute.young_budget = median(self.budgets.iter().copied()).map(whole);
+        if self.minute.collections == 0 {
+            // Without collections, the stopped time contains only other suspensions, and the allocation is unknown.
+            self.minute.stopped_ns = Some(self.minute.stopped_ns.unwrap_or(0));
+        }
+        if self.hides_pause {
+            self.minute.stopped_ns = None;
+        }
+        if self.hides_allocation {
+            self.minute.allocated = None;
+        }
+        self.minute
+    }
+}
+
+/// Divides a recording into minutes, of which the last [`MAX_MINUTES`] are returned. `observed_ns` is the length of the
+/// recording, `started` is the number of its first minute, and `age_s` is the age of the process at its start. Facts
+/// that the stream does not contain, such as resident memory, are unknown.
+pub fn minutes(
+    collections: &[Collection],
+    suspensions: &[Suspension],
+    observed_ns: i64,
+    started: u64,
+    age_s: Option<u64>,
+) -> Vec<Minute> {
+    let count = usize::try_from(observed_ns.max(0) / MINUTE_NS + i64::from(observed_ns % MINUTE_NS > 0)).unwrap_or(0);
+    let skipped = count.saturating_sub(MAX_MINUTES);
+    let mut all: Vec<Sums> = (skipped..count)
+        .map(|index| {
+            let from = index as i64 * MINUTE_NS;
+            let mut sums = Sums::default();
+            sums.minute.at = started.saturating_add(index as u64);
+            sums.minute.observed_ns = observed_ns.saturating_sub(from).clamp(0, MINUTE_NS).cast_unsigned();
+            sums.minute.age_s = age_s.map(|age| age.saturating_add(60 * index as u64));
+            sums
+        })
+        .collect();
+    let place = |at: i64| usize::try_from(at / MINUTE_NS).ok()?.checked_sub(skipped);
+    for collection in collections {
+        let at = collection.start.unwrap_or(collection.last_event);
+        if let Some(sums) = place(at).and_then(|place| all.get_mut(place)) {
+            sums.add(collection);
+        }
+    }
+    for suspension in suspensions {
+        let at = suspension.edges.suspend_begin.and_then(place);
+        if let Some(sums) = at.and_then(|place| all.get_mut(place)) {
+            match suspension.stopped_ns {
+                Some(ns) => {
+                    let sum = sums.minute.stopped_ns.unwrap_or(0);
+                    sums.minute.stopped_ns = Some(sum.saturating_add(ns.max(0).cast_unsigned()));
+                }
+                None => sums.hides_pause = true,
+            }
+        }
+    }
+    all.into_iter().map(Sums::finish).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Scenario: the minutes of a day and three more are added to a profile, and then an older minute.
+    /// Guarantee: the profile keeps the newest minutes of one day and counts the evicted minutes; the older minute is
+    /// rejected.
+    #[test]
+    fn profile_keeps_one_day() {
+        let mut profile = Profile::new("shop", Configuration::default());
+        for at in 0..MAX_MINUTES as u64 + 3 {
+            let minute = Minute {
+                at,
+                ..Minute::default()
+            };
+            profile.push(minute).unwrap();
+        }
+        assert_eq!(profile.minutes().count(), MAX_MINUTES);
+        assert_eq!((profile.evicted(), profile.minutes().next().unwrap().at), (3, 3));
+        assert_eq!(profile.push(Minute::default()), Err(OutOfOrder));
+    }
+
+    /// Scenario: a profile is written as JSON and read again; a minute is read from JSON without measures.
+    /// Guarantee: the profile is unchanged; the missing measures have their default values.
+    #[test]
+    fn profile_survives_storage() {
+        let mut profile = Profile::new("shop", Configuration::default());
+        let minute = Minute {
+            at: 7,
+            live: Some(1),
+            ..Minute::default()
+        };
+        profile.push(minute).unwrap();
+        let text = serde_json::to_string(&profile).unwrap();
+        assert_eq!(serde_json::from_str::<Profile>(&text).unwrap(), profile);
+        assert_eq!(serde_json::from_str::<Minute>("{}").unwrap(), Minute::default());
+    }
+
+    fn collection(at_s: i64, generation: u32, pause_ms: i64) -> Collection {
+        let mut collection = Collection::unknown(1);
+        collection.start = Some(at_s * 1_000_000_000);
+        collection.generation = Some(generation);
+        collection.pause_ns = Some(pause_ms * 1_000_000);
+        collection
+    }
+
+    /// Scenario: a recording of 150 s has a young and a full collection in its first minute, and a young one in its
+    /// last minute; the process is new.
+    /// Guarantee: each minute has its own collections; half of the last minute is observed, so it is not usable; the
+    /// minute without collections has a stopped time of 0 and an unknown allocation; the first minute is warm-up.
+    #[test]
+    fn recording_is_divided_into_minutes() {
+        let collections = [collection(1, 0, 2), collection(59, 2, 8), collection(121, 1, 4)];
+        let found = minutes(&collections, &[], 150_000_000_000, 100, Some(0));
+        let [first, second, third] = found.as_slice() else {
+            panic!("{found:?}")
+        };
+        assert_eq!((first.at, first.collections, first.full), (100, 2, 1));
+        assert_eq!(first.stopped_ns, Some(10_000_000));
+        assert_eq!(
+            (second.collections, second.stopped_ns, second.allocated),
+            (0, Some(0), None)
+        );
+        assert_eq!(
+            (third.observed_ns, third.median_pause_ns),
+            (30_000_000_000, Some(4_000_000))
+        );
+        assert!(first.is_warm_up() && !third.is_usable());
+    }
+
+    /// Scenario: a minute is complete; then the minute has lost events, is observed for 40 s, or is part of the
+    /// warm-up.
+    /// Guarantee: only the complete minute is usable.
+    #[test]
+    fn incomplete_minutes_do_not_count() {
+        let good = Minute {
+            observed_ns: 60_000_000_000,
+            age_s: Some(WARM_UP_S),
+            ..Minute::default()
+        };
+        assert!(good.is_usable());
+        assert!(!Minute { lossy: true, ..good }.is_usable());
+        assert!(
+            !Minute {
+                observed_ns: 40_000_000_000,
+                ..good
+            }
+            .is_usable()
+        );
+        assert!(
+            !Minute {
+                age_s: Some(WARM_UP_S - 1),
+                ..good
+            }
+            .is_usable()
+        );
+    }
+}
