@@ -256,8 +256,8 @@ fn start_with(errors: &[String], starts: &[&str]) {
 
 /// Scenario: a symptom uses a removed word and has another mistake. A cause explains this symptom, a rule counts the
 /// processes on which the symptom fires, an override adds an exception with a removed key, and one rule is unrelated.
-/// Guarantee: the symptom, the rule that counts its firings and the override are left out, and each error is reported at
-/// its position. The cause and the unrelated rule are in force.
+/// Guarantee: the symptom, the rule that counts its firings and the override are left out. Each error is reported at its
+/// position. The cause and the unrelated rule are in force.
 #[test]
 fn rule_with_removed_word_is_left_out() {
     let text = [
@@ -310,8 +310,8 @@ fn other_mistakes_make_file_invalid() {
     start_with(&problems(&text.concat()), &starts);
 }
 
-/// Scenario: a file has the removed section `lists`. One rule uses a list directly, one through a macro, one in a label,
-/// and an override uses a list in an exception of a rule of another file.
+/// Scenario: a file has the removed section `lists`. One rule uses a list directly, one through a macro, and one in a
+/// label. An override uses a list in an exception of a rule of another file.
 /// Guarantee: exactly these rules and the override are left out, and each use is reported at its position. The rule of
 /// the other file is in force without the exception.
 #[test]
