@@ -256,8 +256,8 @@ fn start_with(errors: &[String], starts: &[&str]) {
 
 /// Scenario: a symptom uses a removed word and has another mistake. A cause explains this symptom, a rule counts the
 /// processes on which the symptom fires, an override adds an exception with a removed key, and one rule is unrelated.
-/// Guarantee: the symptom, the rule that counts its firings and the override are left out. Each error is reported at its
-/// position. The cause and the unrelated rule are in force.
+/// Guarantee: the symptom, the rule that counts its firings, and the override are left out. Each error is reported at
+/// its position. The cause and the unrelated rule are in force.
 #[test]
 fn rule_with_removed_word_is_left_out() {
     let text = [
