@@ -76,8 +76,8 @@ use crate::otlp::store_handle::{StoreHandle, StoredItems};
 use crate::otlp::target::Target;
 use crate::transport::connection::Connection;
 
-/// Factor for the size of items as JSON. Queued items are measured as protobuf. JSON is usually at most three times as
-/// large.
+/// Factor for the size of items as JSON. Queued items are measured as protobuf. JSON is about three times as large, and
+/// rarely larger.
 const JSON_GROWTH: usize = 4;
 
 /// An exporter that sends spans, metrics and log records of any number of processes. Clones are cheap, and no call
