@@ -176,7 +176,7 @@ fn greet(options: &Options, services: &Services) {
 }
 
 /// Loads the configuration according to the flags and reports its errors, one per line. Returns `None` if the flags
-/// only requested to check or print the configuration, which has been done.
+/// only request to check or print the configuration. In that case, this function has done so.
 pub(crate) fn load(flags: &ConfigFlags) -> anyhow::Result<Option<LoadedConfig>> {
     let mut stderr = std::io::stderr();
     let loaded = match config::load(flags) {
@@ -298,8 +298,8 @@ pub(crate) fn executor() -> anyhow::Result<Runtime> {
 /// up to 30 s.
 const BLOCKING_THREADS: usize = 64;
 
-/// Starts an executor. Its blocking threads read the files of processes. Idle blocking threads exit soon, because each
-/// takes memory.
+/// Starts an executor. The blocking threads of the executor read the files of processes. Idle blocking threads exit
+/// soon, because each thread takes memory.
 fn start(builder: &mut Builder) -> anyhow::Result<Runtime> {
     builder
         .max_blocking_threads(BLOCKING_THREADS)
@@ -309,7 +309,7 @@ fn start(builder: &mut Builder) -> anyhow::Result<Runtime> {
         .context("cannot start")
 }
 
-/// The reload of the configuration file and of the files that it refers to.
+/// Reloads the configuration file and the files that the configuration refers to.
 struct FileReload {
     flags: ConfigFlags,
     config: Config,

@@ -58,8 +58,8 @@ const MAX_REMEMBERED: usize = 4096;
 /// A run, the number of its incident, and the requested evidence.
 type EvidenceRequestKey = (RunKey, u64, Evidence);
 
-/// Duration of a burst of stacks. A burst of this duration gives a few hundred samples per thread; each sample suspends
-/// all threads.
+/// Duration of a burst of stacks. A burst of this duration yields a few hundred samples per thread. Each sample
+/// suspends all threads.
 const STACKS_FOR: Duration = Duration::from_millis(300);
 /// Maximum duration of a heap dump, not counting its forecast suspensions: reading, decoding names, healing. The limit
 /// matters because the burst lock is host-wide.
@@ -458,8 +458,8 @@ impl Bursts {
 }
 
 impl BurstsState {
-    /// Returns the heap dump to start now, or the reason for not starting one and whether the reason is temporary. The
-    /// error is `None` if the second dump is due later.
+    /// Returns the heap dump to start now. The error contains the reason why no dump starts, and whether the reason is
+    /// temporary. The error is `None` if the second dump is due later.
     fn census(
         &self,
         want: &EvidenceRequest,
@@ -556,7 +556,7 @@ fn begin(want: &EvidenceRequest, kind: Kind, state: &BurstsState, store: Option<
     };
     let within = task.time;
     let thread = std::thread::Builder::new().name("burst".to_owned()).spawn(move || {
-        // The receiver is dropped when gcwatch exits.
+        // Sending fails only if gcwatch exits and has dropped the receiver.
         let _late = sender.send(task.run());
     });
     if let Err(error) = thread {

@@ -82,7 +82,7 @@ pub struct Services {
     notes: Vec<Note>,
 }
 
-/// Losses and leftovers of the export.
+/// Items that were lost, and items that wait on disk, at the end of the export.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct ExportLosses {
     /// Items lost at shutdown.
@@ -246,7 +246,7 @@ impl Services {
         self.own.resource()
     }
 
-    /// Sets the parts that only `run` has, so that they are reported.
+    /// Sets the parts that only `run` has, so that gcwatch reports their state.
     pub fn set_run_parts(&self, parts: RunParts) {
         // Only the first call has an effect.
         let _set_already = self.own.run.set(parts);

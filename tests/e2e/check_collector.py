@@ -1,4 +1,4 @@
-"""OpenTelemetry Collector: all three signals over each form of OTLP, as written by its file exporter."""
+"""Checks all three signals over each form of OTLP, in the files that the OpenTelemetry Collector writes."""
 
 import json
 import re
@@ -11,23 +11,23 @@ import receivers
 
 RECORDINGS = ["net10-steady", "net10-threads-server-datas", "net8-lohcompact"]
 # Recordings with alerts of each severity, with and without a group, and symptoms with causes and notes. The recordings
-# start with a complete collection: after an incomplete collection, rules that count wait for more collections, but
-# `analyze` knows from the start that the collection is incomplete.
+# start with a complete collection. An incomplete collection would make the results differ: rules that count would wait
+# for more collections in the replay, but `analyze` knows from the start that the collection is incomplete.
 SICK = ["net10b-pinlimit", "rules/net10-slowleak", "rules/net10-wedged", "rules/net8-lohoos", "rules/net8-many-threads"]
 # https://opentelemetry.io/docs/specs/otel/logs/data-model/#field-severitynumber
 SEVERITIES = {"info": (9, "INFO"), "warning": (13, "WARN"), "error": (17, "ERROR"), "critical": (20, "ERROR4")}
 
 
 def lines(path, key):
-    """Returns the records in a file of the file exporter, or nothing if no data arrived."""
+    """Returns the records in a file of the Collector, or an empty list if the file does not exist."""
     if not path.exists():
         return []
     return [group for line in path.read_text().splitlines() for group in json.loads(line)[key]]
 
 
 def without_figures(text):
-    """Returns the part of a text that stays the same while an alert fires: its first clause without figures and
-    parentheses."""
+    """Returns the first clause of a text without figures and parentheses. This part does not change while an alert
+    fires."""
     first = re.sub(r" \([^)]*\)", "", text).split(";")[0]
     return re.sub(r"\d[\d.,]*( ?(B|KiB|MiB|GiB|s|min|h|ms|µs|ns)\b)?", "#", first)
 
@@ -88,7 +88,7 @@ class Collector(unittest.TestCase):
     def test_alerts(self):
         """Scenario: recordings of faulty processes are replayed.
         Guarantee: each alert that `analyze` reports arrives as a log record with its times, texts and severity, on the
-        span of the collection that started the alert. The only other records are incidents."""
+        span of the collection that started the alert. All other records are incidents, and an incident starts."""
         for name in SICK:
             with self.subTest(recording=name):
                 recording = gcwatch.Recording(name)

@@ -1,4 +1,4 @@
-"""Real receivers, each on free loopback ports and in its own folder, stopped by pid."""
+"""Starts and stops real receivers, each on free loopback ports and in its own folder."""
 
 import contextlib
 import os
@@ -12,7 +12,7 @@ import urllib.error
 import urllib.request
 
 HERE = pathlib.Path(__file__).resolve().parent
-# Timeout for starting or stopping a receiver; only a hanging receiver takes this long.
+# Timeout for starting or stopping a receiver, in seconds. Only a hanging receiver takes this long.
 PATIENCE = 60
 
 
@@ -26,20 +26,20 @@ def cache():
 
 
 def pins():
-    """Returns versions by name."""
+    """Returns the versions of the receivers by name."""
     lines = (HERE / "pins").read_text().splitlines()
     return dict(line.split("=", 1) for line in lines if line and not line.startswith("#"))
 
 
 def binary(name, program):
-    """Returns the program of a receiver, or None if it was not built."""
+    """Returns the path of a program of a receiver, or None if the receiver was not built."""
     folder = cache() / f"{name}-{pins()[name]}"
     return folder / program if (folder / ".complete").exists() else None
 
 
 def free_ports(count):
-    """Returns ports without a listener. If another program takes a port first, the receiver exits and its log states
-    the reason."""
+    """Returns ports without a listener. If another program takes a port before the receiver does, the receiver exits,
+    and its log states the reason."""
     with contextlib.ExitStack() as stack:
         sockets = [stack.enter_context(socket.socket()) for _ in range(count)]
         for each in sockets:
@@ -48,7 +48,7 @@ def free_ports(count):
 
 
 def get(url, timeout=10):
-    """Returns status and body; a refused connection has status 0."""
+    """Returns the status and the body of a response, or the status 0 and the error if there is no response."""
     try:
         with urllib.request.urlopen(url, timeout=timeout) as answer:
             return answer.status, answer.read()
@@ -59,7 +59,7 @@ def get(url, timeout=10):
 
 
 class Process:
-    """A program that was started by the check, with its output in a file."""
+    """A running program that writes its output to a file."""
 
     def __init__(self, name, command, folder, environment=None):
         self.name, self.folder = name, pathlib.Path(folder)
@@ -75,7 +75,8 @@ class Process:
             )
 
     def await_true(self, what, condition, patience=PATIENCE):
-        """Waits until a condition holds. Returns its value."""
+        """Waits until a condition holds, and returns the value of the condition. Raises AssertionError if the program exits
+        first, or after `patience` seconds."""
         until = time.monotonic() + patience
         while True:
             value = condition()
@@ -91,7 +92,7 @@ class Process:
         return "\n".join(self.log.read_text(errors="replace").splitlines()[-15:])
 
     def stop(self):
-        """Stops the program and waits for it. Returns its exit code."""
+        """Stops the program, waits for its exit, and returns its exit code."""
         if self.child.poll() is None:
             self.child.terminate()
             try:
@@ -131,8 +132,8 @@ def _listens(port):
 
 
 def collector():
-    """OpenTelemetry Collector: ports grpc, http; a file for each signal in .folder, complete after the Collector was
-    stopped."""
+    """Starts an OpenTelemetry Collector with the ports grpc and http. The Collector writes a file for each signal into
+    .folder. The files are complete after the Collector has exited."""
     grpc, http = ports = free_ports(2)
 
     def write_config(folder):
@@ -160,7 +161,7 @@ service:
 
 
 def jaeger():
-    """Jaeger 2 with its storage in memory: ports grpc, http, query, and query over gRPC."""
+    """Starts Jaeger 2 with its storage in memory. Its ports are grpc, http, query, and query over gRPC."""
     grpc, http, query, query_grpc = ports = free_ports(4)
 
     def write_config(folder):
@@ -192,7 +193,8 @@ service:
 
 
 def prometheus(scrape=None):
-    """Prometheus 3 with its OTLP receiver, which scrapes one address every second: one port for everything."""
+    """Starts Prometheus 3 with its OTLP receiver and one port. Prometheus scrapes the address `scrape` every second, if
+    given."""
     (port,) = ports = free_ports(1)
 
     def write_config(folder):
@@ -219,7 +221,7 @@ otlp: {{promote_resource_attributes: [service.name, process.pid]}}
 
 
 def tempo():
-    """Tempo with its storage in a folder: ports grpc, http, query, and two internal ports."""
+    """Starts Tempo with its storage in a folder. Its ports are grpc, http, query, and two internal ports."""
     grpc, http, query, internal, gossip = ports = free_ports(5)
 
     def write_config(folder):

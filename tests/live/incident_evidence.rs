@@ -21,8 +21,8 @@ pub(crate) fn tests(tests: &mut Tests) {
     add_tests_on!(tests, of(&["net10.0.14"]); incident_names_allocating_sites);
 }
 
-/// Starts a daemon for the processes of the scene, with a rule that holds at once. The incident of this rule requests
-/// the given evidence.
+/// Starts a daemon for the processes of the scene, with a rule that holds immediately. The incident of this rule
+/// requests the given evidence.
 fn daemon(scene: &Scene, evidence: &str, more: &str) -> Daemon {
     let rule = scene.any(false, &format!("severity: info, evidence: [{evidence}]"));
     scene.daemon(&format!("{}{rule}{more}", scene.state()))
@@ -80,8 +80,8 @@ fn induced_incident_names_site(runtime: Runtime) {
 }
 
 /// Scenario: the sites of a program on .NET 10 allocate known bytes; a rule requests the allocating sites.
-/// Guarantee: the incident has types and sites with their confidence intervals, and their flame graph is served while
-/// the incident names it.
+/// Guarantee: the incident has types and sites with their confidence intervals. The flame graph that the incident names
+/// is served and contains the method of the first site. An unknown flame graph has status 404.
 fn incident_names_allocating_sites(runtime: Runtime) {
     let scene = Scene::begin();
     let target = known(&scene, runtime, "allocations.dll");
@@ -112,10 +112,11 @@ fn incident_names_allocating_sites(runtime: Runtime) {
     assert_eq!(daemon.get("/api/v1/evidence/flame-1-1-1.svg").0, 404);
 }
 
-/// Scenario: a process has many pinned objects, so that a Verbose session in addition to the daemon's session makes its
-/// collections long. A rule requests the allocating sites. The process has 9,000 or 60,000 pinned objects.
-/// Guarantee: with 60,000 pinned objects on .NET 8, the incident states these as the reason why there is no burst. In
-/// the other cases, a burst runs. In all cases, pauses are afterwards at most three times as long as before.
+/// Scenario: a process has 9,000 or 60,000 pinned objects, so that a Verbose session in addition to the session of the
+/// daemon lengthens its collections. A rule requests the allocating sites.
+/// Guarantee: with 60,000 pinned objects on .NET 8, no burst runs, and the incident names the pinned objects as the
+/// reason. In the other cases, a burst runs. In all cases, pauses after the burst are at most three times as long as
+/// before.
 fn automatic_burst_does_not_change_later_pauses(runtime: Runtime) {
     let samples = runtime.name == "net10.0.14";
     for (pins, is_refused) in [(9_000, false), (60_000, !samples)] {

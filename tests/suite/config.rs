@@ -651,9 +651,9 @@ fn changes_apply_or_require_named_restart() {
     assert_eq!(old.restart(&old.clone()), []);
 }
 
-/// Scenario: a file of each kind that makes careless parsers slow or large: nesting, aliases, long lines, many keys.
-/// Guarantee: each file is refused with a bounded result and does not crash the process. The time is not asserted,
-/// because a hanging test is noticed anyway.
+/// Scenario: gcwatch reads files that make careless parsers slow or large: nesting, aliases, long lines, many keys.
+/// Guarantee: each file is refused with a bounded number and size of errors, and does not crash the process. The time
+/// is not asserted, because developers notice a hanging test anyway.
 #[test]
 fn hostile_files_are_refused_within_bounds() {
     const MANY: usize = 1 << 18;
@@ -742,11 +742,12 @@ proptest! {
     }
 }
 
-/// Timeout for an expected change; far longer than the change takes.
+/// Timeout for an expected change, far longer than the notification takes.
 const LONG: Duration = Duration::from_secs(30);
 
 /// Scenario: a file is written in place, replaced by a rename, deleted and created again.
-/// Guarantee: each change is reported once; writing the same contents does not count as a change.
+/// Guarantee: each change is reported once; writing the same contents, or another file in the folder, does not count as
+/// a change; a change after a cancelled call is reported.
 #[tokio::test]
 async fn changes_of_a_file_are_awaited() {
     let folder = tempfile::tempdir().unwrap();
@@ -878,10 +879,10 @@ fn unreadable_file_is_reported_with_reason() {
     );
 }
 
-/// Scenario: one node with a name has a store of evidence; another has a store without `state.directory`; a third has
-/// an endpoint without a store.
+/// Scenario: a configuration with the name of the node has a store of evidence; a second one has a store without
+/// `state.directory`, and a third one an endpoint without a store; the fourth enables Kubernetes Events.
 /// Guarantee: the options contain the address, the limits and the name of the node. Settings without effect cause a
-/// warning.
+/// warning. Kubernetes Events are disabled by default.
 #[test]
 fn store_of_evidence_is_read() {
     let file =

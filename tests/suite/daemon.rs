@@ -12,7 +12,7 @@ use test_support::daemon::{self, ANY, Daemon, marked};
 use test_support::program::{self, gcwatch, stderr, written};
 use test_support::scene::Scene;
 
-/// Timeout for everything that the tests wait for.
+/// Timeout for all expected events.
 const TIMEOUT: Duration = Duration::from_secs(30);
 
 /// Scenario: the daemon receives SIGTERM, the signal with which systemd and Kubernetes stop it.
@@ -105,7 +105,8 @@ fn occupied_port_is_reported() {
 }
 
 /// Scenario: the configuration has three mistakes.
-/// Guarantee: the daemon exits with code 1 and reports each mistake with its position.
+/// Guarantee: the daemon exits with code 1 and reports each mistake with its position. For the misspelt key, the error
+/// suggests the nearest known key.
 #[test]
 fn invalid_configuration_is_reported_completely() {
     let scene = Scene::begin();
@@ -148,9 +149,9 @@ fn rule(id: &str, condition: &str) -> String {
 /// Scenario: a folder of rule files is mounted like a Kubernetes ConfigMap: its links lead into `..data`, which is
 /// itself a link. The link is switched to an invalid file, then to a valid file with an additional file. Finally, the
 /// daemon receives SIGHUP without any change.
-/// Guarantee: the daemon notices each switch without a signal. It reports the invalid file with its line, the old rule
-/// stays in force, and the API shows the error and the old rule. Valid files come into force, including the additional
-/// file. Unchanged rules are not reloaded.
+/// Guarantee: the daemon notices each switch without a signal. For the invalid file, the daemon logs the line of the
+/// mistake, the old rule stays in force, and the API shows the error and the old rule. The rules of the valid files
+/// come into force, including the additional file. The signal does not reload the unchanged rules.
 #[test]
 fn swapped_rule_folder_is_reloaded_only_if_valid() {
     use std::os::unix::fs::symlink;

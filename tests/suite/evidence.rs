@@ -1,4 +1,4 @@
-//! `callers` and `allocations` with saved bursts of tests/workload/known, recorded on real runtimes.
+//! Tests of `callers` and `allocations` with saved bursts of tests/workload/known, recorded on real runtimes.
 
 use serde_json::Value;
 use test_support::program::{gcwatch, records, select_kind, stderr, written};
@@ -9,8 +9,9 @@ fn recording(name: &str) -> String {
 }
 
 /// Scenario: one burst is from .NET 8 with a full rundown, the other from .NET 10 with a filter and a small rundown.
-/// Guarantee: both bursts name the same callers, each of these callers has the API that it called, and the callers add
-/// up to the totals of the first record.
+/// Guarantee: both bursts contain the expected callers, each with the API that the caller called; the values of the
+/// callers add up to the totals of the first record; only the burst with modules names the method of the program that
+/// called a library.
 #[test]
 fn callers_of_recording_are_named() {
     for name in ["net8-callers", "net10-callers"] {
@@ -89,8 +90,9 @@ fn requests_without_names_are_counted() {
 }
 
 /// Scenario: a burst of samples is printed in each format.
-/// Guarantee: the total equals the sums over the types and over the sites, except for rounding. The estimate of each
-/// type and site is in its interval. Each format is printed.
+/// Guarantee: the total equals the sums over the types, the sites and the folded stacks, except for rounding. The
+/// estimate of each type and site is in its interval. The flame graph contains a known method and is complete. The
+/// profile is gzipped.
 #[test]
 fn allocations_are_printed_in_every_format() {
     let file = recording("net10-allocations");

@@ -1,5 +1,5 @@
-//! Rule files: errors of invalid files, the loaded form of valid files, the commands, and the files generated from the
-//! types.
+//! Tests of rule files: errors of invalid files, the loaded form of valid files, the commands, and the files generated
+//! from the types.
 //!
 //! `tests/rules/errors.txt` contains invalid files and their errors. After an intended change, run with
 //! `GCWATCH_UPDATE_GOLDEN=1` and read the difference; the same run writes `docs/rules-reference.md` and the schemas in
@@ -89,7 +89,8 @@ fn page_and_schema_are_current() {
 }
 
 /// Scenario: the resource attributes that rules can read are compared with the attributes that gcwatch sets.
-/// Guarantee: both lists are equal. Rules read only attributes with string values by their names in brackets.
+/// Guarantee: both lists are equal, and the attributes that rules read by their names in brackets are exactly the
+/// attributes with string values.
 #[test]
 fn resource_attributes_are_known_to_rules() {
     let own = |name: &str| name.starts_with("dotnet.") || name.starts_with("gcwatch.");

@@ -74,7 +74,7 @@ words! {
         Worse = "worse",
         /// No difference beyond the margin was found.
         Same = "same",
-        /// The measure cannot be compared.
+        /// No verdict is possible, for the reason in the record.
         Unknown = "unknown",
     }
 }
@@ -123,7 +123,7 @@ pub struct Side {
 /// The comparison of one measure.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct MeasureRecord {
-    /// The measure.
+    /// Compared measure.
     pub measure: Measure,
     /// Unit of the values.
     pub unit: String,
@@ -160,9 +160,9 @@ pub struct ChangeRecord {
     pub after: Configuration,
     /// Settings that differ.
     pub differences: Vec<Difference>,
-    /// Figures before the change.
+    /// Amount of data and load before the change.
     pub before_side: Side,
-    /// Figures after the change.
+    /// Amount of data and load after the change.
     pub after_side: Side,
     /// Minutes of observation until the side after the change has enough blocks for a verdict. Null if the side has
     /// enough blocks, or if the side before the change lacks blocks, so that waiting does not help.

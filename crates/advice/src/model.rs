@@ -214,7 +214,8 @@ impl YoungModel {
         self.fixed + self.cost * survivors + if walks { self.walk * before } else { 0.0 }
     }
 
-    /// Predicts young collections of workstation GC with another budget of generation 0.
+    /// Predicts young collections of workstation GC with another budget of generation 0. If more than 90 % of the
+    /// collections walk dead objects (judgement), all collections do so with the other budget.
     pub fn with_budget(&self, budget: f64) -> YoungPrediction {
         let rate = self.allocation / budget;
         let of_gen0 = self.survivors.of(budget).high;

@@ -326,8 +326,8 @@ impl Observation {
         self.young.iter().filter(|young| young.by_budget)
     }
 
-    /// Returns the share of collections that walked dead objects among the young collections with a known time of the
-    /// plan phase, and the number of the latter. Returns `None` if no time is known.
+    /// Returns the share of young collections that walked dead objects, and the number of collections from which the
+    /// share is computed: those with a known time of the plan phase. Returns `None` if no time is known.
     pub fn walked(&self) -> Option<(f64, usize)> {
         let known: Vec<bool> = self.young.iter().filter_map(Young::walked).collect();
         let walked = known.iter().filter(|walked| **walked).count();

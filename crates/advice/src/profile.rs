@@ -28,7 +28,7 @@ pub struct Minute {
     pub observed_ns: u64,
     /// Age of the process at the start of the minute.
     pub age_s: Option<u64>,
-    /// Whether events of its collections were lost.
+    /// Whether events of collections in the minute were lost.
     pub lossy: bool,
     /// Number of collections.
     pub collections: u64,

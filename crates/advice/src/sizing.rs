@@ -271,9 +271,11 @@ fn gaps(observation: &Observation, configuration: &Configuration) -> Vec<Gap> {
 }
 
 /// Sizes a process from the facts of a window. `limits` are memory limits of the container for the price curve, in
-/// bytes. If `limits` is empty, the curve has the needed limit and shares of a reference: the present heap limit, but
-/// at most twice the maximum committed memory. If one of the two is unknown, the reference is the other one, or twice
-/// the needed limit if neither is known.
+/// bytes. If `limits` is empty, the curve has the needed limit and shares of a reference limit.
+///
+/// The reference is the present heap limit, but at most twice the maximum committed memory. If only the heap limit or
+/// only the committed memory is known, the reference is the known value. If both are unknown, the reference is twice
+/// the needed limit.
 pub fn size(
     (process, pid): (Option<&str>, Option<u64>),
     configuration: &Configuration,

@@ -21,8 +21,10 @@
 //!
 //! * Adding items never blocks: excess items are dropped and counted by reason ([`stats`]).
 //! * Every item is counted once: `given` = `exported` + `rejected` + `dropped` + `queued` + `in_flight` + `stored`.
-//! * A stored item leaves the disk only when the receiver has accepted or refused it.
-//! * One module (`answer`) determines the meaning of an answer, and another module (`answer_counts`) its effects.
+//! * A stored item leaves the disk only when the receiver has accepted or refused the item, or when the item is too
+//!   old, damaged, or displaced by newer items.
+//! * Only the module `answer` determines the meaning of an answer, and only the module `answer_counts` determines its
+//!   effects.
 
 pub mod error;
 pub mod settings;
@@ -74,8 +76,8 @@ use crate::otlp::store_handle::{StoreHandle, StoredItems};
 use crate::otlp::target::Target;
 use crate::transport::connection::Connection;
 
-/// Factor for the size of items as JSON. Queued items are measured as protobuf; JSON is about three times as large,
-/// rarely more.
+/// Factor for the size of items as JSON. Queued items are measured as protobuf. JSON is about three times as large, and
+/// rarely larger.
 const JSON_GROWTH: usize = 4;
 
 /// An exporter that sends spans, metrics and log records of any number of processes. Clones are cheap, and no call
@@ -128,7 +130,7 @@ impl Exporter {
     ///
     /// # Errors
     ///
-    /// Returns an [`Error`] if the settings of a receiver are invalid, or outside a tokio runtime.
+    /// Returns an [`Error`] if the settings of a receiver are invalid, or if the caller is not inside a tokio runtime.
     pub fn start(settings: &OtlpSettings) -> Result<(Self, RunningExport), Error> {
         let runtime = Handle::try_current().map_err(|_| Error::NoRuntime)?;
         let (store_handle, disk_notes, found) = match &settings.disk {
@@ -178,14 +180,14 @@ impl Exporter {
         ))
     }
 
-    /// Changes the settings. Queued items are sent to the new receivers. A batch that waits for a retry is sent at once
-    /// if its receiver has changed. Queued items of a signal without a receiver are dropped and counted. Must be called
-    /// inside a tokio runtime.
+    /// Changes the settings. Queued items are sent to the new receivers. A batch that waits for a retry is sent
+    /// immediately if its receiver has changed. Queued items of a signal without a receiver are dropped and counted.
+    /// Must be called inside a tokio runtime.
     ///
     /// # Errors
     ///
-    /// Returns an error if the settings of a receiver are invalid, or outside a tokio runtime. Nothing changes in that
-    /// case.
+    /// Returns an error and changes nothing if the settings of a receiver are invalid, or if the caller is not inside a
+    /// tokio runtime.
     pub fn reconfigure(&self, settings: &OtlpSettings) -> Result<(), Error> {
         Handle::try_current().map_err(|_| Error::NoRuntime)?;
         let mut connections = self.signals.connections.lock().unwrap_or_else(PoisonError::into_inner);
@@ -246,7 +248,7 @@ impl Exporter {
     }
 
     /// Queues encoded spans of one process. `fields` is a concatenation of `spans` fields of a `ScopeSpans` message,
-    /// each with tag and length; `spans` is their number. The spans are sent or dropped together.
+    /// each with tag and length. `spans` is the number of these fields. The spans are sent or dropped together.
     pub fn encoded_spans(&self, resource: &Arc<Origin>, fields: Box<[u8]>, spans: u64) {
         if spans > 0 {
             let entry = Entry::encoded(resource, fields, spans);
@@ -266,12 +268,12 @@ impl Exporter {
         give(&self.signals.metrics, resource, &metrics, count, JoinMode::ToSize);
     }
 
-    /// Creates a provider for gcwatch's own log records, which go to the receiver of log records, also after a reload.
-    /// Costs a thread.
+    /// Creates a provider for gcwatch's own log records. The records go to the receiver of log records, even if a
+    /// reload changes this receiver. The provider uses a thread.
     ///
     /// # Errors
     ///
-    /// Returns an error outside a tokio runtime.
+    /// Returns an error if the caller is not inside a tokio runtime.
     pub fn own_logs(&self, resource: &Arc<Origin>) -> Result<SdkLoggerProvider, Error> {
         let runtime = Handle::try_current().map_err(|_| Error::NoRuntime)?;
         let provider = own::logs(&self.signals.logs, resource, runtime);
@@ -279,12 +281,12 @@ impl Exporter {
         Ok(provider)
     }
 
-    /// Creates a tracer for gcwatch's own spans, which go to the receiver of spans, also after a reload. Costs a
-    /// thread.
+    /// Creates a tracer for gcwatch's own spans. The spans go to the receiver of spans, even if a reload changes this
+    /// receiver. The tracer uses a thread.
     ///
     /// # Errors
     ///
-    /// Returns an error outside a tokio runtime.
+    /// Returns an error if the caller is not inside a tokio runtime.
     pub fn own_spans(&self, resource: &Arc<Origin>) -> Result<SdkTracer, Error> {
         let runtime = Handle::try_current().map_err(|_| Error::NoRuntime)?;
         let provider = own::spans(&self.signals.traces, resource, runtime);
@@ -332,7 +334,7 @@ impl Exporter {
     /// Waits until the counters satisfy `is`.
     pub async fn until(&self, is: impl Fn(&Stats) -> bool) {
         loop {
-            // This notification is shared by all signals.
+            // All signals share this notification.
             let mut changed = pin!(self.signals.traces.settled.notified());
             // Enable the notification before reading the counters, so that no change is missed.
             changed.as_mut().enable();
@@ -343,8 +345,8 @@ impl Exporter {
         }
     }
 
-    /// Waits until all data of targets queued so far was sent, stored or dropped, at most for `within`. Returns whether
-    /// this happened in time.
+    /// Waits at most for `within` until all data of targets queued so far was sent, stored or dropped. Returns whether
+    /// the wait ended in time.
     pub async fn flush(&self, within: Duration) -> bool {
         let marks = self.signals.each().map(|outgoing| {
             let mark = outgoing.queue().mark_flush();

@@ -1,7 +1,7 @@
 //! Definitions of the exported telemetry: all metrics and attributes with unit, kind, description and source.
 //!
-//! Spans and series have no other names; they refer to the entries in this module. The tables of
-//! `docs/telemetry.md` are generated from the entries, and a test compares the telemetry of every recording with them.
+//! Spans and series refer to the entries in this module and use no other names. The tables of `docs/telemetry.md` are
+//! generated from the entries, and a test compares the telemetry of every recording with them.
 
 pub mod anomaly;
 pub mod container;

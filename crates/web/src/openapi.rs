@@ -55,7 +55,7 @@ pub(super) async fn openapi() -> Response {
     Json(document()).into_response()
 }
 
-/// Returns the schema of a list of records in the field `name`, the form of all lists.
+/// Returns the schema of a response with a list of records in the field `name`.
 fn list<T: JsonSchema>(generator: &mut SchemaGenerator, name: &str) -> Value {
     let one = generator.subschema_for::<T>();
     json!({
@@ -204,7 +204,8 @@ mod tests {
     use crate::answer::PATHS;
 
     /// Scenario: the document is compared with the paths that are listed for an unknown path.
-    /// Guarantee: both have the same paths, except `/metrics`, which is not JSON, and the path of the document.
+    /// Guarantee: the document and the list have the same paths, except `/metrics`, which is not JSON, and the path of
+    /// the document.
     #[test]
     fn all_paths_are_described() {
         let document = document();
@@ -224,7 +225,7 @@ mod tests {
     }
 
     /// Scenario: all references of the document are resolved.
-    /// Guarantee: each reference has a definition.
+    /// Guarantee: the document contains the definition of each reference.
     #[test]
     fn references_have_definitions() {
         let document = document();

@@ -1,4 +1,4 @@
-//! Bounds of the queue, of a request and of the shutdown.
+//! Tests of the bounds of the queue, of a request and of the shutdown.
 
 use std::time::Duration;
 
@@ -11,8 +11,8 @@ use crate::otlp::given::{
 use test_support::receiver::{LONG, Receiver, Reply};
 
 /// Scenario: while a receiver holds the first request, ten more spans arrive for a queue of four.
-/// Guarantee: the newest four are delivered, the oldest six are counted as dropped, and the span in flight is not among
-/// them.
+/// Guarantee: the newest four spans and the span in flight are delivered, and the oldest six queued spans are counted
+/// as dropped.
 #[tokio::test]
 async fn full_queue_drops_oldest_items() {
     let mut receiver = Receiver::start().await;
@@ -38,7 +38,8 @@ async fn full_queue_drops_oldest_items() {
 }
 
 /// Scenario: spans of 1 KB arrive for a queue of 10 KB, and one span is larger than the queue.
-/// Guarantee: the queue never exceeds its bound, and the large span does not displace other spans.
+/// Guarantee: the queue never exceeds its bound; the large span does not displace other spans and is counted as too
+/// large.
 #[tokio::test]
 async fn queue_is_bounded_in_bytes() {
     let mut receiver = Receiver::start().await;
@@ -134,8 +135,8 @@ async fn oversized_request_is_halved() {
     }
 }
 
-/// Scenario: the metrics of many processes have far more points in total than a queue entry can hold.
-/// Guarantee: all points arrive, and the counters count points.
+/// Scenario: the metrics of 20 processes have 3,000 points in total, which exceed the bound of a request.
+/// Guarantee: all metrics arrive, no request exceeds the bound, and the counters count points.
 #[tokio::test]
 async fn metrics_are_counted_in_points() {
     let mut receiver = Receiver::start().await;

@@ -1,4 +1,4 @@
-//! The requests on the wire, in each protocol and compression.
+//! Tests of the requests on the wire, in each protocol and compression.
 
 use base::secret::Secret;
 use delivery::otlp::settings::{Compression, Protocol};
@@ -9,8 +9,8 @@ use test_support::receiver::Receiver;
 
 /// Scenario: a span, a log record and a metric are sent in each of the three protocols with each of the three
 /// compressions, and with a header.
-/// Guarantee: each arrives at its own path with its resource, scope, version and schema, compressed as configured, with
-/// the user agent `gcwatch`.
+/// Guarantee: each item arrives at the path of its signal with its resource, compressed as configured, with the header
+/// and the user agent `gcwatch`; the span has the scope, version and schema; the counters contain each item.
 #[tokio::test]
 async fn every_protocol_and_compression_is_delivered() {
     for protocol in PROTOCOLS {

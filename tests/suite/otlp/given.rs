@@ -1,4 +1,4 @@
-//! Items that the tests send, and the settings with which they send them.
+//! Items that the tests send, and settings of the exporter.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -78,7 +78,7 @@ pub(crate) fn record(text: &str) -> LogRecord {
     }
 }
 
-/// A metric with `points` data points.
+/// Returns a metric with `points` data points.
 pub(crate) fn gauge(name: &str, points: usize) -> Metric {
     let data_points = vec![NumberDataPoint::default(); points];
     Metric {
@@ -92,7 +92,7 @@ pub(crate) fn start(settings: &OtlpSettings) -> (Exporter, RunningExport) {
     Exporter::start(settings).unwrap()
 }
 
-/// Waits until every item given so far is accounted for.
+/// Waits until every item passed to the exporter so far was sent, stored or dropped.
 pub(crate) async fn settle(exporter: &Exporter) {
     assert!(
         exporter.flush(LONG).await,
@@ -101,7 +101,7 @@ pub(crate) async fn settle(exporter: &Exporter) {
     );
 }
 
-/// Asserts that every given item is accounted for exactly once.
+/// Asserts that the counters of a signal contain every item exactly once.
 pub(crate) fn assert_sum(stats: &SignalStats) {
     let sum = stats.exported + stats.rejected + stats.dropped.total() + stats.queued + stats.in_flight + stats.stored;
     assert_eq!(stats.given, sum, "{stats:?}");

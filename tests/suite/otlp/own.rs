@@ -1,5 +1,5 @@
-//! Log records and spans of gcwatch itself: the SDK and `opentelemetry-otlp` send them over the connections of the
-//! targets' data.
+//! Tests of the log records and spans of gcwatch itself, which the SDK and `opentelemetry-otlp` send over the
+//! connections of the targets' data.
 //!
 //! The runtime of these tests has one thread, like the runtime of the daemon.
 
@@ -214,8 +214,8 @@ async fn refusal_is_final_and_unsupported_signal_is_sent_once() {
     }
 }
 
-/// Scenario: a receiver cannot decompress.
-/// Guarantee: the record arrives uncompressed.
+/// Scenario: a receiver answers a compressed record with the error that it cannot decompress.
+/// Guarantee: the exporter sends the record again without compression, and no record is lost.
 #[tokio::test]
 async fn receiver_without_decompression_gets_plain_own_records() {
     let grpc = Reply::grpc(

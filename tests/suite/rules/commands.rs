@@ -1,4 +1,4 @@
-//! `gcwatch rules`.
+//! Tests of `gcwatch rules`.
 
 use std::collections::BTreeSet;
 use std::fs;

@@ -1,4 +1,4 @@
-//! The loaded form of valid files.
+//! Tests of the loaded form of valid files.
 
 use proptest::prelude::*;
 use rule_engine::expression::Node;
@@ -11,7 +11,7 @@ use super::{example, file, fine, lines};
 const MINUTE: u64 = 60_000_000_000;
 
 /// Scenario: a file uses every key.
-/// Guarantee: each value is in the right place of the rule; keys that a rule does not set have their default values.
+/// Guarantee: each value is in its field of the rule; keys that a rule does not set have their default values.
 #[test]
 fn keys_become_rules() {
     let loaded = fine(&[file("example.yaml", example())]);

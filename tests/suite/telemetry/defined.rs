@@ -1,4 +1,4 @@
-//! Compares emitted telemetry and the documentation with the table of definitions.
+//! Tests that compare emitted telemetry and the documentation with the table of definitions.
 
 use clr_gc::gc::{RequestImpact, WorstRequest};
 use gc_requests::payload::CompletedRequest;
@@ -116,9 +116,9 @@ fn request(stopped_ns: Option<i64>) -> Request {
 
 /// Scenario: one sampled request lost much time. Other requests are unsampled, have no ids, are not evaluated, or lost
 /// hardly any time. In one second, more requests lose much time than the rate of spans allows.
-/// Guarantee: the first request has a span for the stop in its own trace: below the span of the request, clipped to it,
-/// and linked to the root span of the collection. The other requests have no such span, and requests above the rate are
-/// reported as such.
+/// Guarantee: the first request has a span for the stop in its own trace. The span is a child of the span of the
+/// request and has the times of the stop. The attributes of the span and of its link are in the table. The other
+/// requests have no such span, and requests above the rate have the reason `OverRate`.
 #[test]
 fn stop_is_in_trace_of_stopped_request() {
     let mut tracer = Tracer::new(all_spans(), SEED);
@@ -211,7 +211,7 @@ fn metrics_match_table() {
         unexported.observe_request(&request(stopped_ns), base());
     }
     let mut classed = request(Some(20_000_000));
-    // An existing route, and a route of an earlier configuration.
+    // Route 0 exists, and route 7 belongs to an earlier configuration.
     for route in [0, 7] {
         classed.ended.route = Some(route);
         unexported.observe_request(&classed, base());
@@ -269,7 +269,7 @@ fn metrics_match_table() {
     }
 }
 
-/// Scenario: the table itself is checked.
+/// Scenario: the table of attributes and metrics is checked.
 /// Guarantee: the table contains no attribute and no metric twice, names are lower case with dots, descriptions end
 /// with a period, and sources are not empty.
 #[test]
@@ -304,9 +304,9 @@ fn names_are_unique_and_well_formed() {
     }
 }
 
-/// Scenario: every name of an attribute and a metric in all tables is checked, and the names of log records.
-/// Guarantee: names outside the semantic conventions start with `gcwatch.`, except for the key that the runtime's own
-/// meter uses; names of the conventions do not. Names have no unit.
+/// Scenario: the names of all attributes and metrics in all tables are checked.
+/// Guarantee: names outside the semantic conventions start with `gcwatch.`, except for the key that the meter of the
+/// runtime uses; names of the conventions do not start with `gcwatch.`; no name contains a unit.
 #[test]
 fn own_names_start_with_gcwatch() {
     let attributes = [

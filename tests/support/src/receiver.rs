@@ -254,12 +254,12 @@ impl Receiver {
         }
     }
 
-    /// Sets the replies to the next requests.
+    /// Adds replies to the next requests, in order.
     pub fn script(&self, replies: impl IntoIterator<Item = Reply>) {
         self.script_for("", replies);
     }
 
-    /// Sets the replies to the next requests whose path contains `part`.
+    /// Adds replies to the next requests whose path contains `part`, in order.
     pub fn script_for(&self, part: &str, replies: impl IntoIterator<Item = Reply>) {
         self.state
             .scripts
@@ -270,7 +270,7 @@ impl Receiver {
             .extend(replies);
     }
 
-    /// Sets the reply to all requests after the end of the script.
+    /// Sets the reply to all requests after the end of the script. The default is [`Reply::Accept`].
     pub fn then(&self, reply: Reply) {
         *self.state.then.lock().unwrap() = reply;
     }
@@ -294,7 +294,7 @@ impl Receiver {
             .expect("the receiver runs")
     }
 
-    /// Returns the next request if it has already arrived.
+    /// Returns the next request, or `None` if no request has arrived yet.
     pub fn try_next(&mut self) -> Option<Recorded> {
         self.requests.try_recv().ok()
     }
@@ -307,7 +307,7 @@ impl Receiver {
 
 async fn serve(stream: impl AsyncRead + AsyncWrite + Unpin + Send + 'static, state: Arc<State>, connection: usize) {
     let service = service_fn(move |request| answer(Arc::clone(&state), connection, request));
-    // Some scripts break the connection.
+    // Some scripts break the connection, so an error is expected.
     let _ended = auto::Builder::new(TokioExecutor::new())
         .serve_connection(TokioIo::new(stream), service)
         .await;
