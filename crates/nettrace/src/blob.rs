@@ -62,7 +62,7 @@ pub struct BlobHeader {
     pub thread: u64,
     /// Id of the stack; 0 if the event has no stack. See [`Stack`](crate::Stack).
     pub stack_id: u32,
-    /// Time of the event, in ticks.
+    /// Time of the event, in ticks ([`TraceHeader::offset_ns`](crate::TraceHeader::offset_ns)).
     pub timestamp: i64,
     /// V6: id of the label list; 0 is the empty list.
     pub label_list: u32,

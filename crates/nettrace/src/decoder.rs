@@ -67,7 +67,8 @@ impl Decoder {
         }
     }
 
-    /// Passes the blocks of the stream to a keeper if the stream is V4. Call this method before the first byte.
+    /// Passes the blocks of the stream to a keeper if the stream is V4; the blocks of V6 streams are not passed. Call
+    /// this method before the first byte, because the keeper does not receive earlier blocks.
     pub fn keep(&mut self, keeper: Box<dyn Keeper>) {
         self.keeper = Some(keeper);
     }
@@ -79,7 +80,8 @@ impl Decoder {
         self.input.space(min)
     }
 
-    /// Declares that the first `n` bytes of the last [`Decoder::space`] are the next bytes of the stream.
+    /// Declares that the first `n` bytes of the last [`Decoder::space`] are the next bytes of the stream. A number that
+    /// exceeds the length of this buffer is reduced to the length.
     pub fn filled(&mut self, n: usize) {
         self.intake.stats.bytes += self.input.filled(n) as u64;
     }
@@ -95,8 +97,8 @@ impl Decoder {
     ///
     /// # Errors
     ///
-    /// Returns an error if the bytes are not a supported stream, or are damaged. Items before the damage are delivered
-    /// before the error. Every later call returns the same error.
+    /// Returns an error if the bytes are not a supported stream, are damaged, or exceed a [limit](crate::limits). Items
+    /// before the damage are delivered before the error. Every later call returns the same error.
     pub fn next_item(&mut self) -> Result<Option<Item<'_>>, Error> {
         loop {
             if self.announce {

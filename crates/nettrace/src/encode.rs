@@ -87,6 +87,9 @@ pub struct Encoder {
 impl Encoder {
     /// Creates an encoder. `format` takes precedence over the format in the header. Headers of events are compressed.
     ///
+    /// V4 has no value for unknown: an unknown process id, number of processors or sampling interval is written as 0,
+    /// and [`TraceHeader::properties`] are not written.
+    ///
     /// # Errors
     ///
     /// Returns an error if the properties of the header are too long.
@@ -136,7 +139,8 @@ impl Encoder {
         self
     }
 
-    /// Defines a kind of event.
+    /// Defines a kind of event. A definition with the id of an earlier definition replaces this definition for later
+    /// events.
     ///
     /// # Errors
     ///
@@ -183,11 +187,13 @@ impl Encoder {
         Ok(())
     }
 
-    /// Writes an event.
+    /// Writes an event. The encoder does not check whether the event has a definition
+    /// ([`EventRecord::metadata_id`]).
     ///
     /// # Errors
     ///
-    /// Returns an error if a part of the event is too long for the format, or if a V4 event has labels.
+    /// Returns an error if a part of the event is too long for the format, if a V4 event has labels, or if the events
+    /// since the last sequence point have more than [`MAX_LABEL_LISTS`] different label lists.
     pub fn event(&mut self, event: &EventRecord<'_>) -> Result<(), EncodeError> {
         let payload_size = length(event.payload.len(), "a payload")?;
         let label_list = self.label_list(event)?;
@@ -247,8 +253,8 @@ impl Encoder {
         Ok(id)
     }
 
-    /// Defines stacks with consecutive ids for events before the next sequence point. Each stack is a list of pointers
-    /// of the traced process.
+    /// Defines stacks with consecutive ids, starting with `first_id`, for events before the next sequence point. Each
+    /// stack is a list of little-endian pointers of the traced process, innermost first.
     ///
     /// # Errors
     ///

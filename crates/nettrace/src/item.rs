@@ -61,7 +61,8 @@ pub struct Stack<'a> {
 }
 
 impl<'a> Stack<'a> {
-    /// Returns the addresses as stored in the stream, as pointers of the traced process.
+    /// Returns the addresses as stored in the stream: little-endian pointers of the traced process, 4 or 8 bytes each
+    /// ([`TraceHeader::pointer_size`]).
     pub fn bytes(&self) -> &'a [u8] {
         self.bytes
     }

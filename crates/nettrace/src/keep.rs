@@ -67,7 +67,8 @@ impl Block<'_> {
         self.is
     }
 
-    /// Returns the length of the block in the stream, in bytes.
+    /// Returns the length of the block's content, in bytes. The tags, the type name and the size of the object in the
+    /// stream are not included.
     pub fn bytes(&self) -> usize {
         self.content.len()
     }
@@ -82,7 +83,8 @@ impl Block<'_> {
         Some((ticks(4)?, ticks(12)?))
     }
 
-    /// Appends the block as a frame, for [`Rewriter::frames`].
+    /// Appends the block as a frame, for [`Rewriter::frames`]. A frame also contains 13 bytes per capture thread in the
+    /// block.
     pub fn put(&self, out: &mut Vec<u8>) {
         let befores = self.befores();
         out.reserve_exact(9 + befores.len() * BEFORE_BYTES + self.content.len());

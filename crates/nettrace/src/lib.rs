@@ -7,6 +7,11 @@
 //! [`encode::Encoder`] writes such streams. The module [`keep`] retains the last blocks of a stream while the decoder
 //! reads the stream, and writes these blocks as a new stream.
 //!
+//! Times are in ticks of the traced machine's clock. [`TraceHeader::offset_ns`] converts ticks to nanoseconds since the
+//! start of the session, and [`TraceHeader::unix_ns`] converts ticks to Unix time.
+//!
+//! # Example
+//!
 //! ```
 //! use nettrace::{Decoder, Error, Item, Options};
 //!
@@ -85,6 +90,12 @@
 //!   first.
 //! * An event has the definition, stack and thread that were valid at its position in the stream, regardless of the
 //!   time of delivery.
+//!
+//! # Errors
+//!
+//! [`Decoder::next_item`] returns an [`Error`] if the stream is not nettrace, has an unsupported version, is damaged or
+//! exceeds a limit. The decoder cannot continue after an error. A stream that ends early is not an error
+//! ([`Ending::Truncated`]), and neither is a loss of events ([`Gap`]).
 //!
 //! # Omissions in V6 streams of one-collect
 //!

@@ -43,7 +43,8 @@ pub struct Stats {
     pub late: u64,
     /// Definitions read.
     pub definitions: u64,
-    /// Timestamp of the oldest event, in ticks; `None` if no event was read.
+    /// Timestamp of the oldest event, in ticks (see [`TraceHeader::offset_ns`](crate::TraceHeader::offset_ns)); `None`
+    /// if no event was read.
     pub first_event: Option<i64>,
     /// Timestamp of the newest event, in ticks; `None` if no event was read.
     pub last_event: Option<i64>,

@@ -20,7 +20,7 @@ pub struct EventRecord<'a> {
     pub processor: Option<u32>,
     /// Id of a stack written by [`Encoder::stack_block`](super::Encoder::stack_block); 0 if there is no stack.
     pub stack_id: u32,
-    /// Time of the event, in ticks.
+    /// Time of the event, in ticks of the header's clock.
     pub timestamp: i64,
     /// Id of the activity to which the event belongs; `None` if the event has no activity.
     pub activity_id: Option<[u8; 16]>,
@@ -172,7 +172,7 @@ impl Label {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum EncodeError {
-    /// The item does not fit into its length field, or exceeds a limit of the decoder.
+    /// The item does not fit into its length field or its block, or exceeds a limit of the decoder.
     #[error("{what} is too long to write")]
     TooLong {
         /// The part of the stream.

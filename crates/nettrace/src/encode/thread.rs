@@ -56,7 +56,7 @@ impl Encoder {
     ///
     /// # Errors
     ///
-    /// Returns an error if there are too many threads.
+    /// Returns an error if there are more than [`MAX_SEQUENCE_POINT_THREADS`] threads.
     pub fn sequence_point(&mut self, ticks: i64, threads: &[(u64, u32)]) -> Result<(), EncodeError> {
         self.sequence_point_and_forget(ticks, threads, Forget::default())
     }
@@ -65,7 +65,8 @@ impl Encoder {
     ///
     /// # Errors
     ///
-    /// Returns an error if there are too many threads, or if `forget` is not empty in V4.
+    /// Returns an error if there are more than [`MAX_SEQUENCE_POINT_THREADS`] threads, or if `forget` is not empty in
+    /// V4.
     pub fn sequence_point_and_forget(
         &mut self,
         ticks: i64,

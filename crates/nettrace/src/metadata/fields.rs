@@ -57,10 +57,11 @@ pub enum FieldType {
     FixedArray(Box<FieldType>, u16),
     /// 23 (V6): a UTF-8 unit.
     Utf8Unit,
-    /// 24 (V6): a u32. The high half is the size in bytes, the low half is the position relative to the end of this
+    /// 24 (V6): a u32. The high half is the size in bytes, the low half is the position in bytes from the end of this
     /// u32.
     RelativeLocation(Box<FieldType>),
-    /// 25 (V6): a u32. The high half is the size in bytes, the low half is the position in the payload.
+    /// 25 (V6): a u32. The high half is the size in bytes, the low half is the position in bytes from the start of the
+    /// payload.
     DataLocation(Box<FieldType>),
     /// 26 (V6): a boolean, one byte.
     Bool8,
