@@ -68,8 +68,8 @@ impl Client {
     /// Returns the identity of the process, in the newest variant that the runtime supports.
     ///
     /// # Errors
-    /// Returns an [`Error::Runtime`] for .NET Core 3.x, which does not support any variant.
-    /// [`Error::is_unknown_command`] returns `true` for this error.
+    /// Returns [`Error::Runtime`] for .NET Core 3.x, which does not support any variant. [`Error::is_unknown_command`]
+    /// returns `true` for this error. Returns connection errors and invalid responses, see [`Error`].
     pub async fn process_info(&self) -> Result<ProcessInfo, Error> {
         let forms = [InfoVersion::V3, InfoVersion::V2, InfoVersion::V1];
         self.first_known(&forms, |version| async move {
@@ -85,7 +85,8 @@ impl Client {
     /// itself.
     ///
     /// # Errors
-    /// Returns the reason why the process cannot be attached to, see [`Error::obstacle`].
+    /// Returns the errors of [`process_info`](Self::process_info) except for the unknown command. [`Error::obstacle`]
+    /// contains the reason why the process cannot be attached to, and a remedy.
     pub async fn probe(&self) -> Result<Option<ProcessInfo>, Error> {
         match self.process_info().await {
             Ok(info) => Ok(Some(info)),
@@ -98,7 +99,8 @@ impl Client {
     /// process).
     ///
     /// # Errors
-    /// Returns [`Error::Runtime`] with an unknown command for .NET Core 3.x.
+    /// Returns [`Error::Runtime`] with an unknown command for .NET Core 3.x. Returns connection errors and invalid
+    /// responses, see [`Error`]; an environment above the limits of [`message`](crate::message) is an invalid response.
     pub async fn environment(&self) -> Result<Vec<EnvironmentVariable>, Error> {
         let command = Command::ProcessEnvironment;
         let after = self.deadlines.answer;
@@ -138,7 +140,7 @@ impl Client {
     /// Starts an event session in the first variant of `versions` that the runtime supports.
     ///
     /// # Errors
-    /// See [`Client::collect_tracing`].
+    /// See [`Client::collect_tracing`]. Returns [`Error::Request`] if `versions` is empty.
     pub async fn collect_tracing_with(
         &self,
         config: &SessionConfig,
@@ -204,7 +206,8 @@ impl Client {
     /// NativeAOT) also respond OK if the session does not exist.
     ///
     /// # Errors
-    /// Returns connection errors, see [`Error`].
+    /// Returns connection errors, see [`Error`], and [`Error::Silent`] if the runtime does not respond within
+    /// [`Deadlines::stop`].
     pub async fn stop_tracing(&self, session_id: u64) -> Result<(), Error> {
         stop_tracing(&self.endpoint, &self.deadlines, session_id).await
     }
@@ -212,7 +215,8 @@ impl Client {
     /// Resumes a runtime that was suspended at startup. Does nothing if the runtime is running.
     ///
     /// # Errors
-    /// Returns [`Error::Runtime`] with an unknown command for .NET Core 3.x, which cannot be suspended either.
+    /// Returns [`Error::Runtime`] with an unknown command for .NET Core 3.x, which cannot be suspended either. Returns
+    /// connection errors, see [`Error`].
     pub async fn resume_runtime(&self) -> Result<(), Error> {
         exchange(
             &self.endpoint,

@@ -6,7 +6,8 @@
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-/// The connections of this process to one socket. Clones share their count.
+/// The connections of this process to one socket, see [`Endpoint::connections`](crate::Endpoint::connections). Clones
+/// share their count.
 #[derive(Clone, Debug, Default)]
 pub struct Connections(Arc<Mutex<Ledger>>);
 
@@ -21,8 +22,8 @@ struct Ledger {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct OpenConnections {
-    /// Number of connections opened and closed so far. If two moments have the same number, the open connections did
-    /// not change between these moments.
+    /// Sum of the numbers of connections opened and closed so far. If two moments have the same sum, the open
+    /// connections did not change between these moments.
     pub generation: u64,
     /// A number for each open connection. Numbers are never reused.
     pub numbers: Vec<u64>,

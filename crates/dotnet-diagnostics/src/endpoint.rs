@@ -43,7 +43,9 @@ enum Kind {
 }
 
 impl Endpoint {
-    /// Creates an endpoint for a socket. If a process id is given, the listener must be that process.
+    /// Creates an endpoint for a socket. The listener must be the process `pid`, a process id in the pid namespace of
+    /// this program; otherwise, commands fail with [`Error::WrongPeer`] or [`Error::InvisiblePeer`]. With `None`, any
+    /// listener is accepted.
     pub fn socket(address: SocketAddress, pid: Option<u32>) -> Self {
         Self {
             kind: Kind::Socket(address),

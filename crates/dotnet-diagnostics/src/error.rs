@@ -82,7 +82,7 @@ pub enum Error {
         /// Error of the system.
         source: io::Error,
     },
-    /// The process does not exist.
+    /// The process does not exist, has exited, or is a kernel thread.
     #[error("process {pid} does not exist; it may have exited")]
     NoProcess {
         /// The process id.

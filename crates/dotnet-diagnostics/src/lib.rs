@@ -5,6 +5,47 @@
 //! process, read its environment, start and stop an event session, resume a suspended runtime. Commands that write
 //! dumps, load code or change the environment are deliberately omitted.
 //!
+//! # Example
+//!
+//! ```no_run
+//! use dotnet_diagnostics::discovery::Scan;
+//! use dotnet_diagnostics::message::SessionConfig;
+//! use dotnet_diagnostics::{Client, Endpoint};
+//!
+//! # async fn example() -> Result<(), Box<dyn std::error::Error>> {
+//! // Discovery reads /proc, which blocks the thread.
+//! let process = tokio::task::spawn_blocking(|| Scan::host().inspect(4321)).await??;
+//! let client = Client::new(Endpoint::for_process(&process)?);
+//! // The result is `None` for .NET Core 3.x, which responds but cannot identify itself.
+//! if let Some(info) = client.probe().await? {
+//!     println!("{} on .NET {:?}", process.name, info.runtime_version);
+//! }
+//! let mut session = client.collect_tracing(&SessionConfig::garbage_collection()).await?;
+//! let mut buffer = vec![0; 64 << 10];
+//! let first = session.read(&mut buffer).await?;
+//! assert!(buffer[..first].starts_with(b"N"));
+//! // `drain` stops the session and reads the stream to its end.
+//! let mut rest = Vec::new();
+//! session.drain(|bytes| rest.extend_from_slice(bytes)).await?;
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! # Requirements
+//!
+//! * Linux. Other systems have no `/proc`.
+//! * The asynchronous methods need a tokio runtime with I/O and time enabled, and panic without such a runtime.
+//!   [`discovery`] needs no runtime, but blocks the calling thread.
+//! * Processes of the same user need no permissions. Processes of other users require `CAP_SYS_PTRACE` and
+//!   `CAP_DAC_OVERRIDE` ([`discovery::Credentials::missing`]).
+//!
+//! # Errors
+//!
+//! Commands and scans return an [`Error`] with the process, the socket or the path. [`Error::reason`] classifies the
+//! error as one word for programs, and [`Error::obstacle`] separates the finding from the remedy.
+//! [`Error::is_unknown_command`] recognizes runtimes that are too old for a command. The functions of [`message`]
+//! return a [`message::MessageError`], which describes only the bytes.
+//!
 //! # Layers
 //!
 //! Each module uses only modules in earlier rows of the table.
@@ -39,34 +80,11 @@
 //!   ([`message::MessageError::InducingKeywords`]). Stacks and rundown are off by default. A session that is dropped in
 //!   a tokio runtime is stopped. A program that another process can suspend (SIGSTOP) should use a [`Guard`]
 //!   ([`Client::guarded`]).
-//! * **Responses come from the expected process.** The process that listens is compared with the process in the name of
-//!   the socket, and a path that a process chose never leads outside the root directory of that process.
+//! * **Responses come from the expected process.** The process that listens on the socket of a visible process is
+//!   compared with the process in the name of the socket, and a path that a process chose never leads outside the root
+//!   directory of that process.
 //! * **No byte of a stream is lost.** The client never reads beyond the end of a response.
 //! * Foreign input is bounded in time and memory, and never makes this crate panic.
-//!
-//! # Example
-//!
-//! ```no_run
-//! use dotnet_diagnostics::discovery::Scan;
-//! use dotnet_diagnostics::message::SessionConfig;
-//! use dotnet_diagnostics::{Client, Endpoint, Error};
-//!
-//! # async fn example() -> Result<(), Error> {
-//! let process = Scan::host().inspect(4321)?;
-//! let client = Client::new(Endpoint::for_process(&process)?);
-//! // The result is `None` for .NET Core 3.x, which responds but cannot identify itself.
-//! if let Some(info) = client.probe().await? {
-//!     println!("{} on .NET {:?}", process.name, info.runtime_version);
-//! }
-//! let mut session = client.collect_tracing(&SessionConfig::garbage_collection()).await?;
-//! let mut buffer = vec![0; 64 << 10];
-//! let first = session.read(&mut buffer).await?;
-//! assert!(buffer[..first].starts_with(b"N"));
-//! let mut rest = Vec::new();
-//! session.drain(|bytes| rest.extend_from_slice(bytes)).await?;
-//! # Ok(())
-//! # }
-//! ```
 
 // Only modules with an exception may use a clock (clippy.toml).
 #![deny(missing_docs, clippy::disallowed_methods)]

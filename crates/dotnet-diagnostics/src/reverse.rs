@@ -5,6 +5,21 @@
 //! each runtime, by cookie. A [`Client`] on [`ReversePort::endpoint`] takes the connection for a command and waits for
 //! the next connection.
 //!
+//! ```no_run
+//! use dotnet_diagnostics::Deadlines;
+//! use dotnet_diagnostics::reverse::ReversePort;
+//!
+//! # async fn example() -> Result<(), dotnet_diagnostics::Error> {
+//! let port = ReversePort::bind("/run/tool/port.sock", Deadlines::default())?;
+//! let runtime = port.accept().await;
+//! let client = port.client(&runtime);
+//! // A runtime that connected suspended does not run before this command.
+//! client.resume_runtime().await?;
+//! println!("{}: {}", runtime.cookie, client.process_info().await?.command_line);
+//! # Ok(())
+//! # }
+//! ```
+//!
 //! Invariants:
 //! * The socket file has mode 0600 from its creation. A live socket is never replaced. The port deletes its socket file
 //!   when it is dropped.
@@ -90,7 +105,8 @@ impl ReversePort {
         self.waiting.alive()
     }
 
-    /// Returns the endpoint for commands to a runtime.
+    /// Returns the endpoint for commands to a runtime. A command waits at most [`Deadlines::advertise`] for a
+    /// connection of the runtime.
     pub fn endpoint(&self, runtime: &AdvertisedRuntime) -> Endpoint {
         Endpoint::waiting(self.waiting.runtime(runtime.cookie), runtime.pid)
     }
@@ -101,7 +117,8 @@ impl ReversePort {
     }
 
     /// Resumes every waiting runtime. A running runtime ignores the command. Call this method before closing the port,
-    /// because a suspended runtime waits for its port indefinitely. Returns the failures.
+    /// because a suspended runtime waits for its port indefinitely. Returns the runtimes whose command failed, with the
+    /// error.
     pub async fn resume_all(&self) -> Vec<(AdvertisedRuntime, Error)> {
         let resuming = self.waiting().into_iter().map(|runtime| {
             let client = self.client(&runtime);

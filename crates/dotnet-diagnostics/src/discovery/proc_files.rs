@@ -167,7 +167,7 @@ pub fn parse_uptime(uptime: &[u8]) -> Option<u64> {
 
 /// Returns the display name of a process: the first of its first eight arguments that is a `.dll` (for `dotnet
 /// app.dll`), otherwise the file name of the program, otherwise the name of its main thread. Control characters are
-/// replaced, so the name is safe to display.
+/// replaced and long names are truncated, so the name is safe to display.
 pub fn display_name(cmdline: &[u8], comm: &str) -> String {
     let file_name = |argument: &[u8]| {
         let name = argument.rsplit(|&byte| byte == b'/').next().unwrap_or(argument);

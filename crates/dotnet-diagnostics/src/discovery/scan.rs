@@ -20,6 +20,10 @@ use crate::error::Error;
 use crate::obstacle::{Obstacle, Reason};
 
 /// A scan of the processes in a `/proc` file system.
+///
+/// A scan and its clones read the permissions of this process and each table of listening sockets only once. The table
+/// shows the socket of a process whose environment is not readable, so create another scan for processes that started
+/// later.
 #[derive(Clone, Debug)]
 pub struct Scan {
     host: Host,
@@ -66,7 +70,8 @@ impl fmt::Display for StaleSocket {
 }
 
 impl Scan {
-    /// Creates a scan of this host: `/proc`, and stale sockets in `/tmp` and in this process's own `TMPDIR`.
+    /// Creates a scan of this host: `/proc`, and stale sockets in `/tmp` and in this process's own `TMPDIR`, if that
+    /// path is absolute.
     pub fn host() -> Self {
         let mut socket_directories = vec![PathBuf::from("/tmp")];
         if let Some(own) = std::env::var_os("TMPDIR")
@@ -148,7 +153,8 @@ impl Scan {
     }
 
     /// Returns the process of a configured socket that is not in `/proc`, see [`Process::visible`]. Returns `None` if
-    /// the socket does not exist or belongs to a visible process. Blocks the calling thread.
+    /// the operator configured no socket with this name, if the socket does not exist or belongs to a visible process,
+    /// or if `/proc` cannot be read. Blocks the calling thread.
     pub fn inspect_named(&self, name: SocketName) -> Option<Process> {
         let address = self.host.given(name)?;
         let visible = self.pids().ok()?.into_iter().any(|pid| {
@@ -158,7 +164,7 @@ impl Scan {
         if visible { None } else { behind(name, address) }
     }
 
-    /// Returns the permissions of this process.
+    /// Returns the permissions of this process. All values are `None` if `/proc/self` cannot be read.
     pub fn credentials(&self) -> &Credentials {
         self.host.credentials()
     }
@@ -169,7 +175,8 @@ impl Scan {
         Candidate::read(&self.host, pid).ok().flatten()?.program()
     }
 
-    /// Returns the pids of all processes in ascending order, including processes that do not run .NET.
+    /// Returns the pids of all processes in ascending order, including processes that do not run .NET and kernel
+    /// threads. Blocks the calling thread.
     ///
     /// # Errors
     /// Returns [`Error::Proc`] if `/proc` itself cannot be read.
@@ -229,8 +236,8 @@ impl Scan {
         Ok(listing)
     }
 
-    /// Returns the sockets without a process in the directories of this scan, sorted by path. `used` contains the
-    /// sockets of the processes found. Blocks the calling thread.
+    /// Returns the sockets without a process in the directories of this scan, sorted by path. `used` contains the paths
+    /// of the sockets of the processes found ([`SocketAddress::host_path`]). Blocks the calling thread.
     ///
     /// # Errors
     /// Returns [`Error::Proc`] if `/proc` itself cannot be read.
@@ -259,7 +266,8 @@ impl Scan {
     /// thread.
     ///
     /// # Errors
-    /// Returns [`Error::NoProcess`] if no process has this pid, or [`Error::Proc`] if its entry cannot be read.
+    /// Returns [`Error::NoProcess`] if no process has this pid, or if the process has exited or is a kernel thread.
+    /// Returns [`Error::Proc`] if its entry in `/proc` cannot be read.
     pub fn inspect(&self, pid: u32) -> Result<Process, Error> {
         let path = self.host.proc_root().join(pid.to_string());
         let candidate = match Candidate::read(&self.host, pid) {
@@ -289,7 +297,8 @@ impl Scan {
 
     /// Returns the runtime library that a process has mapped. .NET Core 3.x does not report its version, but the path
     /// of the library contains the version ([`Evidence::version`]). Returns `None` if there is no such library, as in
-    /// single-file and NativeAOT programs, or if the mapped files are not readable.
+    /// single-file and NativeAOT programs, if the mapped files are not readable, or if the process does not exist.
+    /// Blocks the calling thread.
     pub fn runtime_library(&self, pid: u32) -> Option<Evidence> {
         let candidate = Candidate::read(&self.host, pid).ok().flatten()?;
         candidate.runtime_library().ok().flatten().map(Evidence::Library)

@@ -130,7 +130,8 @@ pub fn decode_environment(block: &[u8]) -> Result<Vec<EnvironmentVariable>, Mess
 /// Encodes the response to ProcessEnvironment with its block, as a runtime does (for simulated runtimes).
 ///
 /// # Errors
-/// Returns [`MessageError::NulInString`] if a string contains a NUL.
+/// Returns [`MessageError::NulInString`] if a string contains a NUL, or [`MessageError::Limit`] if there are more than
+/// 16,378 variables.
 pub fn encode_environment(variables: &[EnvironmentVariable]) -> Result<Vec<u8>, MessageError> {
     let mut block = Payload::default();
     block.count("the number of environment variables", variables.len())?;

@@ -44,7 +44,8 @@ impl Request {
     /// Encodes the complete frame.
     ///
     /// # Errors
-    /// Returns the errors of [`SessionConfig::check`], and [`MessageError::Limit`] if the frame would be too large.
+    /// Returns the errors of [`SessionConfig::check`], [`MessageError::NulInString`] if a string contains a NUL, and
+    /// [`MessageError::Limit`] if the frame would be too large.
     pub fn encode(&self) -> Result<Vec<u8>, MessageError> {
         let payload = match self {
             Self::ProcessInfo(_) | Self::ProcessEnvironment | Self::ResumeRuntime => Vec::new(),
@@ -60,10 +61,12 @@ impl Request {
     }
 
     /// Decodes a request, as a runtime does (for simulated runtimes). Settings that a variant of CollectTracing cannot
-    /// express have the values that the runtime assumes.
+    /// express have the values that the runtime assumes. [`SessionConfig::allow_inducing_keywords`] is not part of a
+    /// request and is always set.
     ///
     /// # Errors
-    /// Returns [`MessageError::UnexpectedCommand`] for a command that is not implemented, and errors of the payload.
+    /// Returns [`MessageError::UnexpectedCommand`] for a command that is not implemented, [`MessageError::Short`] if
+    /// the payload ends inside a field, and [`MessageError::Limit`] if a number is out of range.
     pub fn decode(frame: Frame<'_>) -> Result<Self, MessageError> {
         let Some(command) = Command::from_wire(frame.set, frame.id) else {
             return Err(MessageError::UnexpectedCommand {

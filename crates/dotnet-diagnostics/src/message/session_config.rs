@@ -14,7 +14,7 @@ pub const INDUCING_KEYWORDS: u64 = 0x80_0000 | 0x10_0000 | 0x40_0000;
 pub const DEFAULT_RUNDOWN_KEYWORD: u64 = 0x8002_0139;
 /// Maximum number of providers that a runtime accepts in a session.
 pub const MAX_PROVIDERS: usize = 1000;
-/// Default maximum size of the target's event buffers, in megabytes. The buffers are in the target's memory; garbage
+/// Default maximum size of the target's event buffers, in MiB. The buffers are in the target's memory; garbage
 /// collection events at Informational level need much less.
 pub const DEFAULT_BUFFER_MB: u32 = 8;
 
@@ -23,8 +23,8 @@ pub const DEFAULT_BUFFER_MB: u32 = 8;
 /// The defaults disturb the target least: no rundown, no stacks, a small buffer.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SessionConfig {
-    /// Maximum size of the event buffers in the target's memory, in megabytes. By default, new events are dropped while
-    /// the buffers are full.
+    /// Maximum size of the event buffers in the target's memory, in MiB, at least 1. By default, new events are dropped
+    /// while the buffers are full.
     pub buffer_mb: u32,
     /// Information about loaded code that the runtime sends when the session ends.
     pub rundown: Rundown,
@@ -164,8 +164,9 @@ impl SessionConfig {
     /// Checks whether the session is valid and harmless.
     ///
     /// # Errors
-    /// Returns an error for settings that the runtime would refuse (providers, names, levels, buffer), and
-    /// [`MessageError::InducingKeywords`].
+    /// Returns [`MessageError::NoBuffer`], [`MessageError::ProviderCount`], [`MessageError::ProviderName`] or
+    /// [`MessageError::Level`] for settings that the runtime would refuse. Returns [`MessageError::InducingKeywords`]
+    /// if [`RUNTIME_PROVIDER`] has [`INDUCING_KEYWORDS`] that are not allowed.
     pub fn check(&self) -> Result<(), MessageError> {
         if self.buffer_mb == 0 {
             return Err(MessageError::NoBuffer);
