@@ -1,4 +1,51 @@
-//! Typed garbage collection events of the CLR, and the reconstruction of collections from these events.
+//! Typed garbage collection events of .NET runtimes, and the reconstruction of collections from these events.
+//!
+//! The input is a nettrace stream of .NET Core 3.1 to .NET 11 or of NativeAOT, live or from a file. The output is one
+//! [`gc::Collection`] per garbage collection, with its stops, sizes and causes, and one [`gc::Suspension`] per stop
+//! without a collection.
+//!
+//! # Example
+//!
+//! Read a recording:
+//!
+//! ```
+//! use clr_gc::gc::{Outcome, ReportTiming};
+//! use clr_gc::stream::{GcStream, Scope};
+//!
+//! fn pauses(recording: &[u8]) -> Result<Vec<Option<i64>>, nettrace::Error> {
+//!     let mut stream = GcStream::new(Scope::Collections, ReportTiming::AtTheEnd);
+//!     for piece in recording.chunks(64 * 1024) {
+//!         stream.space(piece.len())[..piece.len()].copy_from_slice(piece);
+//!         stream.filled(piece.len());
+//!         stream.advance(|_| ())?;
+//!     }
+//!     stream.finish();
+//!     stream.advance(|_| ())?;
+//!     stream.end();
+//!     let mut pauses = Vec::new();
+//!     while let Some((_, outcome)) = stream.next_outcome() {
+//!         if let Outcome::Collection(collection) = outcome {
+//!             pauses.push(collection.pause_ns);
+//!         }
+//!     }
+//!     Ok(pauses)
+//! }
+//! ```
+//!
+//! For a live stream, use [`gc::ReportTiming::After`] with [`gc::LIVE_SETTLE_NS`], and take the outcomes after each
+//! call of [`stream::GcStream::advance`].
+//!
+//! # Times and threads
+//!
+//! Times are in nanoseconds since the *sync point* of the stream, which is the start of the session
+//! ([`nettrace::TraceHeader::sync_ticks`]). [`nettrace::TraceHeader::unix_ns_of_offset`] converts these times to Unix
+//! time. Durations are in nanoseconds. Threads have the ids of [`nettrace::Event::thread`].
+//!
+//! # Errors
+//!
+//! [`stream::GcStream::advance`] returns a [`nettrace::Error`] if the stream is damaged. Events that cannot be decoded
+//! ([`event::PayloadError`]) and lost events are not errors: the stream counts them, and the affected collections list
+//! their missing parts ([`gc::Collection::missing`], [`gc::Collection::lossy`]).
 //!
 //! # Layers
 //!
@@ -38,34 +85,6 @@
 //!
 //! No stream reaches all maxima at once. [`stream::GcStream::memory_bytes`] returns the memory in use, and the owner of
 //! a stream must end the stream if this value exceeds the owner's limit.
-//!
-//! # Example
-//!
-//! Read a recording:
-//!
-//! ```
-//! use clr_gc::gc::{Outcome, ReportTiming};
-//! use clr_gc::stream::{GcStream, Scope};
-//!
-//! fn pauses(recording: &[u8]) -> Result<Vec<Option<i64>>, nettrace::Error> {
-//!     let mut stream = GcStream::new(Scope::Collections, ReportTiming::AtTheEnd);
-//!     for piece in recording.chunks(64 * 1024) {
-//!         stream.space(piece.len())[..piece.len()].copy_from_slice(piece);
-//!         stream.filled(piece.len());
-//!         stream.advance(|_| ())?;
-//!     }
-//!     stream.finish();
-//!     stream.advance(|_| ())?;
-//!     stream.end();
-//!     let mut pauses = Vec::new();
-//!     while let Some((_, outcome)) = stream.next_outcome() {
-//!         if let Outcome::Collection(collection) = outcome {
-//!             pauses.push(collection.pause_ns);
-//!         }
-//!     }
-//!     Ok(pauses)
-//! }
-//! ```
 
 // Time is passed as a value, and state has one owner: this crate uses no clock and no lock (clippy.toml).
 #![deny(missing_docs, clippy::disallowed_methods, clippy::disallowed_types)]
