@@ -84,8 +84,8 @@ pub struct Observed<'a> {
     pub decoded: Result<ClrEvent<'a>, UndecodedReason>,
     /// Time of the event, in nanoseconds since the sync point.
     pub at: i64,
-    /// Number of the collection that the event belongs to; `None` if the event belongs to no collection, or if the
-    /// collection is not known when the event arrives.
+    /// Number of the collection that the event belongs to; `None` if the event belongs to no collection, or if later
+    /// events are needed to identify the collection.
     pub collection: Option<u32>,
 }
 
@@ -103,7 +103,8 @@ pub struct GcStream {
 }
 
 impl GcStream {
-    /// Creates an empty stream with the limits for files.
+    /// Creates an empty stream with the limits for files. `scope` selects the events, and `settling` selects when
+    /// finished collections are reported.
     pub fn new(scope: Scope, settling: ReportTiming) -> Self {
         Self::with_limits(scope, settling, StreamLimits::default())
     }
@@ -165,7 +166,8 @@ impl GcStream {
         self.decoder.shrink();
     }
 
-    /// Marks a live stream as idle, so that queued events can be delivered.
+    /// Releases the events that wait for their order, because a live stream is idle; see [`Decoder::flush`]. The next
+    /// [`GcStream::advance`] processes these events.
     pub fn flush(&mut self) {
         self.decoder.flush();
     }
@@ -209,8 +211,8 @@ impl GcStream {
     ///
     /// # Errors
     ///
-    /// Returns an error if the bytes are not a valid stream, or are damaged. Outcomes that precede the damage are
-    /// reported.
+    /// Returns an error if the bytes are not a valid stream, are damaged, or exceed a limit of the decoder. Outcomes
+    /// that precede the damage are reported.
     pub fn advance(&mut self, mut observer: impl FnMut(&Observed<'_>)) -> Result<AdvanceOutcome, nettrace::Error> {
         loop {
             if self.processes.iter().any(|process| process.machine.overflows()) {
@@ -308,7 +310,8 @@ impl GcStream {
         self.losses.overlap(from, to)
     }
 
-    /// Returns the processes observed so far.
+    /// Returns the processes whose collections are reconstructed, one entry per runtime, in the order of their first
+    /// event.
     pub fn processes(&self) -> &[Process] {
         &self.processes
     }
@@ -323,8 +326,9 @@ impl GcStream {
         &self.decoder
     }
 
-    /// Returns the version of the runtime, or `None` if the stream has not stated the version. The runtime states its
-    /// version when it starts and in the rundown.
+    /// Returns the version of the runtime, for example `10.0.14`, or `None` if the stream has not stated the version.
+    /// The runtime states its version when it starts and in the rundown. In a stream of several runtimes, the first
+    /// stated version counts.
     pub fn runtime(&self) -> Option<&str> {
         self.runtime.as_deref()
     }

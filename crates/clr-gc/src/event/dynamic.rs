@@ -60,7 +60,8 @@ impl Fields for DynamicEvent<'_> {
     }
 }
 
-/// The data of a [`DynamicEvent`].
+/// The data of a [`DynamicEvent`]. DATAS (dynamic adaptation to application sizes) is the mode of server GC in which
+/// the number of heaps changes at run time.
 #[derive(Debug, Clone, Copy, PartialEq)]
 #[non_exhaustive]
 pub enum DynamicData<'a> {
@@ -81,7 +82,8 @@ pub enum DynamicData<'a> {
 }
 
 impl<'a> DynamicEvent<'a> {
-    /// Decodes the fields of the data if the name and the version are known.
+    /// Decodes the fields of the data. Returns [`DynamicData::Opaque`] if the name or the version is unknown, or if the
+    /// data is too short.
     pub fn dynamic(&self) -> DynamicData<'a> {
         let Some([1, 0]) = self.data.first_chunk() else {
             return DynamicData::Opaque(self.data);

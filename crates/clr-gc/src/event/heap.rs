@@ -83,7 +83,7 @@ record! {
     }
 }
 
-/// A generation in [`HeapStats`], in bytes.
+/// The sizes of a generation in [`HeapStats`], in bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct GenerationStats {
     /// Size of the generation after the collection, free space included.
@@ -93,8 +93,8 @@ pub struct GenerationStats {
 }
 
 impl HeapStats {
-    /// Returns generations 0, 1, 2, the large (3) and the pinned (4) object heap. The pinned object heap is `None`
-    /// before .NET 5.
+    /// Returns the sizes of generations 0, 1, 2, the large (3) and the pinned (4) object heap. The pinned object heap
+    /// is `None` before .NET 5. The other elements always have a value.
     pub fn generations(&self) -> [Option<GenerationStats>; 5] {
         let known = |size, promoted| Some(GenerationStats { size, promoted });
         [

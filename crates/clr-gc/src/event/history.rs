@@ -201,7 +201,7 @@ impl<'a> PerHeapHistory<'a> {
 }
 
 impl GenerationHistory {
-    /// Returns the free space after the collection, listed or not, which is the fragmentation of the generation.
+    /// Returns the free space after the collection in bytes, listed or not: the fragmentation of the generation.
     pub const fn fragmentation(&self) -> u64 {
         self.free_list_space_after.saturating_add(self.free_obj_space_after)
     }
@@ -255,7 +255,7 @@ impl Phases {
         ]
     }
 
-    /// Returns the sum of all marking phases, or `None` if any of them is unknown.
+    /// Returns the sum of all marking phases, in nanoseconds, or `None` if any of these phases is unknown.
     pub fn marking(&self) -> Option<i64> {
         let marks = [
             self.mark_sized_refs,
@@ -293,8 +293,9 @@ impl Phases {
 }
 
 impl GlobalHeapHistory<'_> {
-    /// Returns the phases by name. The times are positional: 5 in a background collection, 7 when sweeping, 8 when
-    /// compacting. For any other number, the mechanisms decide which phase follows `plan`.
+    /// Returns the phases by name; all phases are `None` before version 4. The times are positional: 5 in a background
+    /// collection, 7 when sweeping, 8 when compacting. For any other number, the mechanisms decide which phase follows
+    /// `plan`.
     pub fn phases(&self) -> Phases {
         let Some(values) = self.values else {
             return Phases::default();

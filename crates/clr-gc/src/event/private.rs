@@ -31,7 +31,7 @@ record! {
         clr_instance: u16 = "ClrInstanceID" since 1,
     }
 
-    /// GCOptimized (3): budget of a generation. Verbose. Versions 0 (20 bytes), 1 (22).
+    /// GCOptimized (3): budget of a generation, in bytes. Verbose. Versions 0 (20 bytes), 1 (22).
     PrvOptimized {
         /// Requested bytes.
         desired_allocation: u64 = "DesiredAllocation",
@@ -73,8 +73,8 @@ record! {
         clr_instance: u16 = "ClrInstanceID" since 1,
     }
 
-    /// PrvGCMarkStackRoots, PrvGCMarkFinalizeQueueRoots, PrvGCMarkHandles, PrvGCMarkCards (7 to 10). Versions 0
-    /// (4 bytes), 1 (6).
+    /// PrvGCMarkStackRoots, PrvGCMarkFinalizeQueueRoots, PrvGCMarkHandles, PrvGCMarkCards (7 to 10): a heap has marked
+    /// from one kind of root. Versions 0 (4 bytes), 1 (6).
     PrvMark {
         /// Index of the heap.
         heap_num: u32 = "HeapNum",
@@ -90,7 +90,7 @@ record! {
         clr_instance: u16 = "ClrInstanceID",
     }
 
-    /// BGCDrainMark (20). Version 0 (10 bytes).
+    /// BGCDrainMark (20): a background collection marks from the objects on its mark list. Version 0 (10 bytes).
     BgcDrainMark {
         /// Number of objects on the mark list.
         objects: u64 = "Objects",
@@ -145,7 +145,7 @@ record! {
         clr_instance: u16 = "ClrInstanceID" since 1,
     }
 
-    /// BGC1stSweepEnd (26). Version 0 (6 bytes).
+    /// BGC1stSweepEnd (26): the first sweep of a background collection has ended. Version 0 (6 bytes).
     Bgc1stSweepEnd {
         /// Number of the generation.
         gen_number: u32 = "GenNumber",

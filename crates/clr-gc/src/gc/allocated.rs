@@ -87,12 +87,16 @@ impl AllocatedUnknown {
     }
 }
 
-/// The bytes allocated in an interval.
+/// The bytes that a program allocated between two measurements, usually between two collections.
+///
+/// No event states this number. The number follows from the histories of the generations in which programs allocate (0,
+/// large, pinned): the live bytes before a collection minus the live bytes after the previous collection. A background
+/// collection is measured at its end, after the collections that ran inside it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Allocated {
-    /// Time of the previous measurement, in ns since the sync point.
+    /// Time of the previous measurement, in nanoseconds since the sync point.
     pub since: i64,
-    /// Time of this measurement, in ns since the sync point.
+    /// Time of this measurement, in nanoseconds since the sync point.
     pub until: i64,
     /// Number of bytes.
     pub bytes: u64,

@@ -23,7 +23,8 @@ use crate::gc::history::GlobalHistory;
 use crate::gc::impact::RequestImpact;
 use crate::gc::stop::{PauseKind, StopEdges};
 
-/// Values of CommittedUsage around a collection, in bytes (.NET 8 and later).
+/// Values of CommittedUsage around a collection, in bytes. Values are `None` before .NET 8, and if they were never
+/// observed or are implausible.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Committed {
     /// TotalCommittedInUse right after GCStart.
@@ -40,14 +41,14 @@ pub struct Committed {
 }
 
 impl Committed {
-    /// Returns the memory committed for objects right after GCStart, in use or kept, or `None` if unknown. Bookkeeping
-    /// is excluded. On .NET 8 to 11, the value equals `GCMemoryInfo.TotalCommittedBytes` to the byte
-    /// (docs/telemetry.md).
+    /// Returns the memory committed for objects right after GCStart, in use or kept, in bytes, or `None` if unknown.
+    /// Bookkeeping is excluded. On .NET 8 to 11, the value equals `GCMemoryInfo.TotalCommittedBytes` to the byte.
     pub fn total_before(&self) -> Option<u64> {
         Some(self.before?.saturating_add(self.kept_before?))
     }
 
-    /// Returns the memory committed for objects right before GCEnd, in use or kept, or `None` if unknown.
+    /// Returns the memory committed for objects right before GCEnd, in use or kept, in bytes, or `None` if unknown.
+    /// Bookkeeping is excluded.
     pub fn total_after(&self) -> Option<u64> {
         Some(self.after?.saturating_add(self.kept?))
     }
@@ -245,7 +246,7 @@ impl Collection {
         self.global.map(|global| global.mechanisms.is_compaction())
     }
 
-    /// Returns the sum over the generations with a known size, or `None` if no size is known.
+    /// Returns the sum of `size`, in bytes, over the generations with a known size, or `None` if no size is known.
     pub fn total(&self, size: impl Fn(&GenerationSizes) -> Option<u64>) -> Option<u64> {
         self.heap
             .iter()

@@ -68,7 +68,8 @@ const MAX_OTHER_REASONS: usize = 64;
 pub enum ReportTiming {
     /// The end of the stream, when every loss is known (files).
     AtTheEnd,
-    /// The given number of nanoseconds of stream time after the last fact of the collection (live).
+    /// The given number of nanoseconds of stream time after the last fact of the collection (live), see
+    /// [`LIVE_SETTLE_NS`].
     After(i64),
 }
 
@@ -216,7 +217,8 @@ pub struct Machine {
 }
 
 impl Machine {
-    /// Creates a machine that has observed no events.
+    /// Creates a machine that has observed no events. `clr_instance` is the number of the runtime in its process;
+    /// `None` if the events do not contain the number. `settling` selects when finished collections are reported.
     pub fn new(clr_instance: Option<u16>, settling: ReportTiming) -> Self {
         Self {
             settling,
@@ -263,7 +265,7 @@ impl Machine {
 
     /// Processes one event. `at` is in nanoseconds since the sync point, and `thread` is the thread that sent the
     /// event. Returns the number of the collection that the event belongs to, or `None` if the event belongs to no
-    /// collection or the collection is not known yet.
+    /// collection, or if later events are needed to identify the collection.
     ///
     /// Events should arrive in time order. An event that arrives late is processed, and the period from its time to the
     /// newest event counts as a loss, because conclusions drawn before its arrival can be wrong.

@@ -110,7 +110,7 @@ impl PauseKind {
     }
 }
 
-/// Times of the events around a stop, in nanoseconds since the sync point.
+/// Times of the events around a stop, in nanoseconds since the sync point; `None` if the event was not observed.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct StopEdges {
     /// SuspendEEBegin.

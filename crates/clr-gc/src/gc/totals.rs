@@ -49,7 +49,7 @@ pub struct Group {
     pub count: u64,
     /// Number of collections with unknown pause.
     pub unknown_pauses: u64,
-    /// Sum of the known pauses, in ns.
+    /// Sum of the known pauses, in nanoseconds.
     pub pause_ns: i64,
     pauses: Vec<i64>,
 }
@@ -73,7 +73,7 @@ pub struct Totals {
     /// Number of collections that overlap lost events.
     pub lossy: u64,
     /// Known time during which the managed threads were suspended, for collections and for stops without a collection,
-    /// in ns.
+    /// in nanoseconds.
     pub stopped_ns: i64,
     /// Division of [`stopped_ns`](Self::stopped_ns) by cause and by origin. Each division adds up to this time.
     pub stopped: StoppedTime,
@@ -81,7 +81,7 @@ pub struct Totals {
     pub suspensions: u64,
     /// Number of stops without a collection whose length is unknown.
     pub unknown_suspensions: u64,
-    /// Known time of stops without a collection, in ns.
+    /// Known time of stops without a collection, in nanoseconds.
     pub suspensions_ns: i64,
     /// Bytes allocated between the first measurement and the last; `None` if there is no measurement.
     pub allocated: Option<u64>,
@@ -159,7 +159,7 @@ impl Totals {
         self.unknown_suspensions > 0 || self.groups.iter().any(|group| group.unknown_pauses > 0)
     }
 
-    /// Returns the sum of the known pauses of all collections, in ns.
+    /// Returns the sum of the known pauses of all collections, in nanoseconds.
     pub fn pause_ns(&self) -> i64 {
         self.groups
             .iter()

@@ -11,8 +11,8 @@ const UNKNOWN_TAG: u32 = u32::MAX;
 /// Selection of the events to decode.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Scope {
-    /// Events that are needed to rebuild collections. All other events are only counted, which takes a few nanoseconds
-    /// each.
+    /// Events that are needed to rebuild collections, and the few events that identify the runtime or describe the
+    /// configuration of its collector. All other events are only counted, which takes a few nanoseconds each.
     Collections,
     /// Like [`Collections`](Self::Collections), plus the events of this provider without a known layout. The observer
     /// receives these events undecoded.

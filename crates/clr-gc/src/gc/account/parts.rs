@@ -161,7 +161,7 @@ impl Account {
         }
     }
 
-    /// Returns the source of a cause's length.
+    /// Returns the source of a cause's length, or [`PartKind::Measured`] if the time of the cause is unknown.
     pub fn kind(&self, cause: Cause) -> PartKind {
         if self.estimated & bit(cause) == 0 {
             PartKind::Measured

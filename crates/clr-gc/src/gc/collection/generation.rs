@@ -33,7 +33,8 @@ impl HeapGeneration {
     }
 }
 
-/// Sizes of one generation around a collection, in bytes.
+/// Sizes of one generation around a collection, in bytes. Values are `None` if they were never observed or are
+/// implausible.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct GenerationSizes {
     /// Size before the collection: sum of SizeBefore over the heaps.

@@ -6,8 +6,8 @@ use crate::gc::stop::{PauseKind, StopEdges};
 /// A stop of the managed threads, as seen by one collection.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Pause {
-    /// Start of this collection's part, in ns since the sync point: SuspendEEBegin for the first collection of the
-    /// stop, GCStart for later collections. `None` if unknown.
+    /// Start of this collection's part, in nanoseconds since the sync point: SuspendEEBegin for the first collection of
+    /// the stop, GCStart for later collections. `None` if unknown.
     pub start: Option<i64>,
     /// Time from SuspendEEBegin to SuspendEEEnd for the first collection of the stop, in nanoseconds; 0 for later
     /// collections, and `None` if an edge is missing.
@@ -15,9 +15,10 @@ pub struct Pause {
     /// Length of this collection's part of the stop, in nanoseconds; `None` if unknown. The parts of a stop add up to
     /// the whole stop.
     pub pause_ns: Option<i64>,
-    /// Intervals of the stop that belong to this collection, in ns since the sync point; empty if its part is unknown.
+    /// Intervals of the stop that belong to this collection, as pairs of start and end in nanoseconds since the sync
+    /// point; empty if its part is unknown.
     pub spans: Vec<(i64, i64)>,
-    /// Length of the whole stop, from SuspendEEBegin to RestartEEEnd, in nanoseconds.
+    /// Length of the whole stop, from SuspendEEBegin to RestartEEEnd, in nanoseconds; `None` if unknown.
     pub stopped_ns: Option<i64>,
     /// Numbers of the other collections of the stop.
     pub shared_with: Vec<u32>,
@@ -34,7 +35,8 @@ pub struct Pause {
 }
 
 impl Pause {
-    /// Creates a stop with a single collection, `length` ns from SuspendEEBegin to RestartEEEnd, by an unknown thread.
+    /// Creates a stop with a single collection by an unknown thread. The stop starts at `begin`, in nanoseconds since
+    /// the sync point, and takes `length` nanoseconds from SuspendEEBegin to RestartEEEnd.
     pub fn alone(begin: i64, length: i64, suspend_ns: Option<i64>, kind: PauseKind) -> Self {
         let end = begin.saturating_add(length);
         Self {

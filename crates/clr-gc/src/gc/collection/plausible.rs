@@ -17,7 +17,8 @@ const ADDRESSES: u64 = 1 << 47;
 /// Size of the smallest object in a 32-bit process, in bytes; it is 24 in a 64-bit process.
 const SMALLEST_OBJECT: u64 = 12;
 
-/// A figure sent by the runtime that has a bound.
+/// A figure sent by the runtime that has a bound ([`FIGURES`]). A figure beyond its bound, for example uninitialized
+/// memory, is unknown and is listed in [`Collection::implausible`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[repr(u8)]
 pub enum Figure {
@@ -191,7 +192,8 @@ impl Collection {
         value.filter(|_| !self.implausible.contains(figure))
     }
 
-    /// Returns the bytes kept alive for finalizers.
+    /// Returns the bytes kept alive for finalizers, or `None` if GCHeapStats was not observed or the figure is
+    /// implausible.
     pub fn finalization_promoted_bytes(&self) -> Option<u64> {
         let stats = self.heap_stats.as_ref();
         self.plausible(
@@ -200,7 +202,8 @@ impl Collection {
         )
     }
 
-    /// Returns the number of objects kept alive for finalizers.
+    /// Returns the number of objects kept alive for finalizers, or `None` if GCHeapStats was not observed or the figure
+    /// is implausible.
     pub fn finalization_promoted_count(&self) -> Option<u64> {
         let stats = self.heap_stats.as_ref();
         self.plausible(
@@ -209,19 +212,21 @@ impl Collection {
         )
     }
 
-    /// Returns the number of GC handles in use.
+    /// Returns the number of GC handles in use, or `None` if GCHeapStats was not observed or the figure is implausible.
     pub fn handles(&self) -> Option<u32> {
         let stats = self.heap_stats.as_ref();
         self.plausible(Figure::Handles, stats.map(|stats| stats.gc_handle_count))
     }
 
-    /// Returns the number of sync blocks in use.
+    /// Returns the number of sync blocks in use, or `None` if GCHeapStats was not observed or the figure is
+    /// implausible.
     pub fn sync_blocks(&self) -> Option<u32> {
         let stats = self.heap_stats.as_ref();
         self.plausible(Figure::SyncBlocks, stats.map(|stats| stats.sink_block_count))
     }
 
-    /// Returns the load of the physical memory or of the container's limit, in percent.
+    /// Returns the load of the physical memory or of the container's limit, in percent, or `None` if
+    /// GCGlobalHeapHistory was not observed or the figure is implausible.
     pub fn memory_load_percent(&self) -> Option<u32> {
         let global = self.global.as_ref();
         self.plausible(Figure::MemoryLoad, global.map(|global| global.memory_load_percent))

@@ -16,6 +16,10 @@ use crate::gc::machine::{Machine, ReportTiming};
 const MAX_HISTORY: usize = 1 << 20;
 
 /// State of the finalizer thread. Times are in nanoseconds since the sync point.
+///
+/// The thread runs finalizers in rounds, from GCFinalizersBegin to GCFinalizersEnd. A round includes the finalizers of
+/// objects that collections find during the round. A round that does not end indicates a finalizer that hangs, or
+/// finalizers that run more slowly than new objects arrive.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Finalizers {
     /// Start of the running round: its GCFinalizersBegin. If this event was not observed, the time of the first of
@@ -113,7 +117,7 @@ impl FinalizerThread {
 }
 
 impl Machine {
-    /// Returns the state of the finalizer thread.
+    /// Returns the state of the finalizer thread. All values are `None` after [`Machine::finish`].
     pub fn finalizers(&self) -> Finalizers {
         if self.is_finished {
             return Finalizers::default();
