@@ -3,8 +3,8 @@
 //! A site is the nearest frame that does not belong to the framework. If the site belongs to a library, it is combined
 //! with the program's method that called it. .NET 10 samples randomly (`AllocationSampled`), and
 //! [`estimate`](crate::estimate) computes the number of bytes that the samples represent. Older runtimes have only
-//! `AllocationTick`, about once per 100 KB that are allocated on a heap. The type that crosses this threshold is
-//! credited with all 100 KB, so the bytes of code that allocates in step with the ticks can be estimated too high or
+//! `AllocationTick`, about once per 100 KiB that are allocated on a heap. The type that crosses this threshold is
+//! credited with all 100 KiB, so the bytes of code that allocates in step with the ticks can be estimated too high or
 //! too low. These estimates are biased and have no interval.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
@@ -32,7 +32,7 @@ const MAX_TYPE_CHARS: usize = 1024;
 pub enum Method {
     /// Random samples, unbiased (.NET 10 and later).
     Sampled,
-    /// One event per about 100 KB, biased.
+    /// One event per about 100 KiB, biased.
     Tick,
 }
 
@@ -46,7 +46,7 @@ pub(crate) struct TypeNames<'a> {
 /// Index in the list of names; `None` if the type has no name, or if it exceeded the memory limit.
 type TypeId = Option<u32>;
 
-/// The samples of one process.
+/// The allocation samples of one process, which [`Burst`](crate::burst::Burst) collects.
 #[derive(Debug, Default)]
 pub struct Samples {
     ids: HashMap<String, u32>,
@@ -200,7 +200,7 @@ fn from_site(mut frames: Vec<&Frame>) -> Vec<&Frame> {
     }
 }
 
-/// An estimated amount of memory.
+/// An estimated amount of allocated memory.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 pub struct Amount {
     /// Estimate, in bytes.
@@ -252,10 +252,11 @@ impl Allocations {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct TypeAllocations {
     kind: &'static str,
-    /// Name of the type in the runtime; `None` if the runtime does not report it (NativeAOT). For the objects in which
-    /// runtime-async stores a suspended method, the name is [`CONTINUATION`], because the runtime omits it.
+    /// Name of the type in the runtime; `None` if the runtime does not report the type (NativeAOT), or if the type
+    /// exceeded the memory limit. For the objects in which runtime-async stores a suspended method, the name is
+    /// [`CONTINUATION`], because the runtime omits the name.
     pub r#type: Option<String>,
-    /// Human-readable name; `None` if the runtime does not report the type.
+    /// Human-readable name; `None` if the type is unknown.
     pub name: Option<String>,
     /// Estimated amount.
     #[serde(flatten)]
@@ -271,7 +272,7 @@ pub struct SiteAllocations {
     pub site: Option<Name>,
     /// Nearest frame of the program itself, if the site belongs to a library; `None` if there is no such frame.
     pub called_by: Option<Name>,
-    /// Type of the allocated objects; `None` if there are several types, or if the type is unknown.
+    /// Name of the objects' type in the runtime; `None` if there are several types, or if the type is unknown.
     pub r#type: Option<String>,
     /// Estimated amount.
     #[serde(flatten)]
@@ -281,7 +282,8 @@ pub struct SiteAllocations {
     pub frames: Vec<Name>,
     /// Names of the same frames in the runtime.
     pub raw_frames: Vec<Name>,
-    /// Most frequent call paths to the site with the samples of each; empty if there is only one path.
+    /// Most frequent call paths to the site, at most 8, with the samples of each. Serialization omits a single path,
+    /// because `frames` contains the same names.
     #[serde(skip_serializing_if = "are_said")]
     pub stacks: Vec<Stack>,
 }

@@ -1,4 +1,27 @@
 //! Analyzes the event stream of a burst.
+//!
+//! The session must collect stacks, and its rundown must contain modules and methods (keyword 0x38), which name the
+//! frames. The other settings depend on the result:
+//!
+//! | Result | Provider, keyword and level |
+//! |---|---|
+//! | [`Burst::callers`] | `Microsoft-Windows-DotNETRuntime`, 0x1, 4 (informational) |
+//! | [`Burst::allocations`], .NET 10 and later | `Microsoft-Windows-DotNETRuntime`, 0x80000000000, 4 |
+//! | [`Burst::allocations`], older runtimes | `Microsoft-Windows-DotNETRuntime`, 0x1, 5 (verbose) |
+//! | [`Burst::threads`] | [`SAMPLE_PROVIDER`]; rundown keyword [`THREADING`](crate::threads::THREADING) for the finalizer thread |
+//!
+//! ```
+//! use clr_evidence::burst::{Burst, Origin};
+//!
+//! /// Returns the bytes that the program allocated during a recording.
+//! fn allocated(recording: &[u8]) -> Result<u64, nettrace::Error> {
+//!     let mut burst = Burst::new(Origin::File);
+//!     burst.push(recording)?;
+//!     burst.finish()?;
+//!     Ok(burst.allocations().total.estimate)
+//! }
+//! # assert!(allocated(b"not a recording").is_err());
+//! ```
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
@@ -19,16 +42,17 @@ use crate::pprof::SampleStack;
 use crate::stacks::{StackId, Stacks};
 use crate::threads::{SAMPLE_PROVIDER, THREAD_DC, ThreadStacks, Threads};
 
-/// The origin of the bytes.
+/// The origin of the bytes, which determines the memory limits.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Origin {
-    /// A live session, with bounded memory.
+    /// A live session. The decoder is included in [`BURST_BYTES`].
     Live,
-    /// A file, which can have any length.
+    /// A file, which can have any length. The decoder has separate limits.
     File,
 }
 
-/// The analysis of one burst.
+/// The analysis of one burst. In a recording of a whole machine, only the process of the first event is analyzed; see
+/// [`BurstFacts::other_processes`].
 #[derive(Debug)]
 pub struct Burst {
     stream: GcStream,
@@ -105,7 +129,7 @@ impl Burst {
     }
 
     /// Sets the maximum number of allocation samples that count. Samples after this number are ignored, and the burst
-    /// ends with the last counted sample.
+    /// ends with the last counted sample. Call this method before [`Burst::push`].
     pub fn set_most_samples(&mut self, samples: u64) {
         self.state.most_samples = Some(samples);
     }
@@ -116,22 +140,24 @@ impl Burst {
         self.state.is_closed = true;
     }
 
-    /// Ignores events before the time `at`, in nanoseconds of the stream's clock.
+    /// Ignores events before the time `at`, in nanoseconds of the stream's clock. Call this method before
+    /// [`Burst::push`].
     pub fn set_start(&mut self, at: i64) {
         self.state.window.start = Some(at);
     }
 
     /// Ignores events after the time `at`, in nanoseconds of the stream's clock. The earliest of several ends applies.
+    /// Events that have already been processed still count.
     pub fn set_end(&mut self, at: i64) {
         let end = &mut self.state.window.end;
         *end = Some(end.map_or(at, |known| known.min(at)));
     }
 
-    /// Consumes bytes.
+    /// Consumes the next bytes of the stream.
     ///
     /// # Errors
-    /// Returns an error if the bytes are not a valid stream, or if the memory limit is exceeded. The events before the
-    /// error can be reported.
+    /// Returns an error if the bytes are not a valid stream, if the bytes exceed a limit of the decoder, or if the
+    /// decoder of a live session needs more than [`BURST_BYTES`]. The events before the error can be reported.
     pub fn push(&mut self, bytes: &[u8]) -> Result<(), nettrace::Error> {
         self.stream.push(bytes);
         self.run()?;
@@ -164,7 +190,7 @@ impl Burst {
         }
     }
 
-    /// Returns the number of allocation samples so far.
+    /// Returns the number of allocation samples so far, including ticks of older runtimes.
     pub fn samples(&self) -> u64 {
         self.state.samples.count()
     }
@@ -226,7 +252,8 @@ impl Burst {
         self.state.threads.report(|stack| self.frames(stack))
     }
 
-    /// Returns the stacks of the samples, for a profile in [`pprof`](crate::pprof) format.
+    /// Returns the stacks of the allocation samples, for a profile in [`pprof`](crate::pprof) format. Call this method
+    /// after [`Burst::finish`].
     pub fn stacked(&self) -> Vec<SampleStack<'_>> {
         let addresses = |stack: Option<StackId>| stack.map(|stack| self.state.stacks.frames(stack)).unwrap_or_default();
         let groups = self.state.samples.by_stack();
@@ -274,7 +301,7 @@ impl Burst {
 
     /// Returns the weight of each stack, outermost frame first, for folded stacks and flame graphs. The last name in a
     /// stack is the called method or, for allocations, the allocated type. The unit is nanoseconds for stopped time and
-    /// bytes for allocations.
+    /// bytes for allocations. Call this method after [`Burst::finish`].
     pub fn weighted_stacks(&self, of: Weight) -> BTreeMap<Vec<&str>, u64> {
         let mut weighted: BTreeMap<Vec<&str>, u64> = BTreeMap::new();
         match of {

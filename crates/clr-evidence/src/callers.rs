@@ -10,7 +10,7 @@
 //! |---|---|
 //! | a trigger, and a stop without a collection | a request without a collection (no-GC region): `without_collection` |
 //! | a stop without a trigger | an unknown trigger, because the runtime does not report it (`GC.RefreshMemoryLimit`) |
-//! | a collection without a trigger | the collection started before the session, or the trigger was lost: `api` is null |
+//! | a collection without a trigger | the collection started before the session, or the trigger was lost: `api` is `None` |
 //! | a trigger without a stack, or without names | counted with the available data |
 //! | a stack without a frame of the collector, because the call was inlined | `api` from the reason, if only one call has this reason |
 //!
@@ -107,7 +107,7 @@ impl Sum {
     }
 }
 
-/// The triggers of one process.
+/// The triggers of one process, which [`Burst`](crate::burst::Burst) collects.
 #[derive(Debug, Default)]
 pub struct Triggers {
     sums: BTreeMap<Key, Sum>,

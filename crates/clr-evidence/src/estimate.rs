@@ -8,8 +8,8 @@
 //! The intervals follow Fay and Feuer (1997) for sums of weighted Poisson counts: gamma quantiles with the mean and the
 //! variance of the sum, where the upper limit allows for one more sample. If all samples have the same weight, the
 //! limits equal the exact Poisson limits (Garwood), which a normal approximation misses for few samples: one sample
-//! represents 2.5 KB to 570 KB, not 100 KB +- 200 KB. Sampled objects were certainly allocated, so no lower limit is
-//! below their own size.
+//! represents 2.5 KiB to 557 KiB, not 100 KiB +- 200 KiB. Sampled objects were certainly allocated, so no lower limit
+//! is below their own size.
 
 /// Average number of bytes between two samples of .NET 10 and later.
 pub const INTERVAL_BYTES: f64 = 102_400.0;
@@ -51,7 +51,7 @@ impl Sum {
         self.own += size;
     }
 
-    /// Adds a tick, which represents the bytes that it reports. The accuracy of a tick is unknown.
+    /// Adds a tick, which represents `bytes` bytes. The accuracy of a tick is unknown.
     pub fn tick(&mut self, bytes: u64) {
         self.samples += 1;
         self.bytes += bytes as f64;
@@ -65,7 +65,7 @@ impl Sum {
         self.own += other.own;
     }
 
-    /// Returns the estimate with its interval. The result is valid for samples, but not for ticks.
+    /// Returns the estimate with its interval. The interval is valid only if no tick was added.
     pub fn estimate(&self) -> Estimate {
         let low = if self.samples == 0 {
             0.0

@@ -148,7 +148,11 @@ impl Drawing<'_> {
 }
 
 /// Returns the flame graph as SVG, whose frames take at most [`MAX_BYTES`]. Each key of `stacks` lists the outermost
-/// frame first. `framework` contains the names of frames that belong to the framework.
+/// frame first, and its value is the weight in `unit`. `framework` contains the names of frames that belong to the
+/// framework, which have a separate colour. If no stack has a weight, the picture states that there is no data.
+///
+/// [`Burst::weighted_stacks`](crate::burst::Burst::weighted_stacks) and
+/// [`Burst::framework`](crate::burst::Burst::framework) return the arguments for a burst.
 pub fn svg(title: &str, stacks: &BTreeMap<Vec<&str>, u64>, unit: Unit, framework: &BTreeSet<&str>) -> String {
     let stacks: Vec<(&[&str], u64)> = stacks
         .iter()

@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 use std::io::{self, Write};
 
-/// Writes the stacks whose weight is greater than 0. Semicolons and line breaks in names are replaced, because they
-/// would change the stack.
+/// Writes the stacks whose weight is greater than 0, as one line each. Semicolons and line breaks in names become
+/// commas, because they would change the stack.
 ///
 /// # Errors
 /// Returns an error if the output cannot be written.

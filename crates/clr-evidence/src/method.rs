@@ -129,7 +129,8 @@ pub struct Methods {
 
 impl Methods {
     /// Processes a verbose method event. If `wanted` is given, only a method with one of these addresses is retained.
-    /// New code can replace other code, so a later method replaces the earlier methods at its addresses.
+    /// New code can replace other code, so a later method replaces the earlier methods at its addresses. An invalid
+    /// payload is ignored, and a method that exceeds the memory limit is not retained.
     pub fn observe(&mut self, payload: &[u8], wanted: Option<&BTreeSet<u64>>, budget: &mut Budget) {
         let Ok(method) = Method::decode(payload) else { return };
         self.seen += 1;

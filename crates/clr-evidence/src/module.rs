@@ -61,7 +61,8 @@ pub struct Modules {
 }
 
 impl Modules {
-    /// Processes the event of a module. If the module exceeds the memory limit, its owner is unknown.
+    /// Processes the event of a module. An invalid payload is ignored. If the module exceeds the memory limit, its
+    /// owner is unknown.
     pub fn observe(&mut self, payload: &[u8], budget: &mut Budget) {
         let Ok((id, path)) = decode(payload) else { return };
         let before = self.paths.remove(&id);

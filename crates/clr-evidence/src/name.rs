@@ -90,7 +90,8 @@ impl Frame {
         Self::in_module(namespace, name, None)
     }
 
-    /// Creates a frame of a method in a module with this owner, or with an unknown owner if `module` is `None`.
+    /// Creates a frame of a method in a module with this owner, or with an unknown owner if `module` is `None`. Code
+    /// that the compiler or the runtime generates belongs to the framework, regardless of the module.
     pub fn in_module(namespace: &str, name: &str, module: Option<Owner>) -> Self {
         let raw = if namespace.is_empty() {
             name.to_owned()
@@ -151,7 +152,8 @@ fn is_made(namespace: &str, name: &str) -> bool {
     namespace.starts_with("<>") || namespace.starts_with("<PrivateImplementationDetails>")
 }
 
-/// Returns the readable name of a method. `namespace` is the full name of its type.
+/// Returns the readable name of a method. `namespace` is the full name of its type, and `name` is the name of the
+/// method in the runtime; the [module documentation](self) has examples.
 pub fn method(namespace: &str, name: &str) -> String {
     let name = without_tier(name);
     if namespace == "dynamicClass" {

@@ -161,8 +161,9 @@ impl Tables {
     }
 }
 
-/// Encodes a profile without compression. `unix_ns` is the start time of the profile in nanoseconds since 1970; `None`
-/// if unknown. `biased` states whether the samples are biased.
+/// Encodes an allocation profile without compression. `facts` contains the length of the profile. `unix_ns` is the
+/// start time of the profile in nanoseconds since 1970; `None` if unknown. `biased` states whether the samples are
+/// ticks; if so, a comment in the profile reports the bias.
 pub fn encode(stacks: &[SampleStack<'_>], facts: &BurstFacts, unix_ns: Option<i64>, biased: bool) -> Vec<u8> {
     let mut tables = Tables::new([("alloc_samples", "count"), ("alloc_space", "bytes")], unix_ns);
     tables.profile.period_type = tables.profile.sample_type.last().cloned();

@@ -45,7 +45,7 @@ impl<'a> Site<'a> {
 }
 
 /// Formats a row as text: `Acme.Trainer.Fit` or, for a library that the program called, `Shop.Program.Learn ->
-/// Acme.Trainer.Fit`.
+/// Acme.Trainer.Fit`. A site without a name is `[no frame]`.
 pub fn place(called_by: Option<&str>, site: Option<&str>) -> String {
     let site = site.unwrap_or("[no frame]");
     called_by.map_or_else(|| site.to_owned(), |program| format!("{program} -> {site}"))

@@ -31,7 +31,8 @@ pub struct Stacks {
 }
 
 impl Stacks {
-    /// Stores a stack, innermost frame first. Returns `None` if the stack is empty, or if the memory limit is reached.
+    /// Stores a stack, innermost frame first, and returns its id. An equal stack has the same id. Frames beyond
+    /// [`MAX_FRAMES`] are dropped. Returns `None` if the stack is empty, or if the memory limit is reached.
     pub fn intern(&mut self, frames: impl Iterator<Item = u64>, budget: &mut Budget) -> Option<StackId> {
         let frames: Vec<u64> = frames.take(MAX_FRAMES).collect();
         if frames.is_empty() {

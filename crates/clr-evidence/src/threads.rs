@@ -58,11 +58,12 @@ pub struct Group {
 /// The activity of every managed thread.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct ThreadStacks {
-    /// Groups of threads, largest first.
+    /// Groups of threads, by number of threads, largest first.
     pub groups: Vec<Group>,
-    /// Managed threads without a sample; `None` if the stream does not list the managed threads.
+    /// Ids of the managed threads without a sample, in the process's own namespace; `None` if the stream does not list
+    /// the managed threads.
     pub without_sample: Option<Vec<u64>>,
-    /// Id of the finalizer thread; `None` if unknown.
+    /// Id of the finalizer thread in the process's own namespace; `None` if unknown.
     pub finalizer: Option<u64>,
     /// Number of samples.
     pub samples: u64,

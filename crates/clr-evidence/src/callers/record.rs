@@ -14,11 +14,13 @@ pub struct Callers {
     pub triggers: u64,
     /// Number of collections.
     pub collections: u64,
-    /// Time for which the process was stopped, in nanoseconds; `None` if this time is unknown for all collections.
+    /// Time for which the process was stopped, in nanoseconds: the sum over the collections with a known time. `None`
+    /// if this time is unknown for all collections.
     pub stopped_ns: Option<i64>,
     /// Number of stops without a trigger. The runtime does not report their origin.
     pub unasked_stops: u64,
-    /// Duration of the stops without a trigger, in nanoseconds; `None` if unknown.
+    /// Duration of the stops without a trigger, in nanoseconds: the sum over the stops with a known duration. `None` if
+    /// no duration is known.
     pub unasked_stopped_ns: Option<i64>,
 }
 
@@ -53,7 +55,8 @@ pub struct Caller {
     pub frames: Vec<Name>,
     /// Names of the same frames in the runtime, or addresses of frames without a name.
     pub raw_frames: Vec<Name>,
-    /// Most frequent call paths to the site with the triggers of each; empty if there is only one path.
+    /// Most frequent call paths to the site, at most 8, with the triggers of each. Serialization omits a single path,
+    /// because `frames` contains the same names.
     #[serde(skip_serializing_if = "are_said")]
     pub stacks: Vec<Stack>,
     /// Number of triggers.
@@ -62,7 +65,8 @@ pub struct Caller {
     pub collections: u64,
     /// Number of triggers without a collection.
     pub without_collection: u64,
-    /// Time for which the process was stopped, in nanoseconds; `None` if unknown.
+    /// Time for which the process was stopped, in nanoseconds: the sum over the collections and stops with a known
+    /// time. `None` if no time is known.
     pub stopped_ns: Option<i64>,
     /// Start of the observation, in nanoseconds of the stream's clock; `None` if unknown.
     pub start_ns: Option<i64>,
