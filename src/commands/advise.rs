@@ -21,7 +21,7 @@ use crate::commands::output::{Output, say};
 use report::advice as report;
 
 /// Minimum default heap limit of .NET in a container.
-const LEAST_HEAP_LIMIT: f64 = (20 << 20) as f64;
+const MIN_HEAP_LIMIT: f64 = (20 << 20) as f64;
 /// First major version of .NET whose server GC adapts the number of heaps by default.
 const ADAPTS_SINCE: u32 = 9;
 /// Number of collections after which a process with an adapting number of heaps has reported a sample.
@@ -62,7 +62,7 @@ pub(crate) fn run(args: &AdviseArgs) -> anyhow::Result<bool> {
             writeln!(output.text())?;
         }
         let name = outside.name.clone().or_else(|| recording.program.name(subject.pid));
-        let mut observation = Observation::of(
+        let mut observation = Observation::from_collections(
             &history.collections,
             &history.suspensions,
             recording.observed_ns,
@@ -144,7 +144,7 @@ fn configuration(
     let has_settings = settings.large_pages.is_some();
     let of_container = found
         .memory_limit
-        .map(|limit| (limit as f64 * DEFAULT_HEAP_SHARE).max(LEAST_HEAP_LIMIT) as u64);
+        .map(|limit| (limit as f64 * DEFAULT_HEAP_SHARE).max(MIN_HEAP_LIMIT) as u64);
     found.heap_limit = settings.hard_limit.or(found.heap_limit).or(of_container);
     found.heap_limit_known |= has_settings || found.heap_limit.is_some();
     found

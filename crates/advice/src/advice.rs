@@ -197,7 +197,7 @@ struct Prediction {
 }
 
 /// The result of a kind: a prediction, or the fact that rules the kind out, as a sentence without a period.
-type Found = Result<Prediction, String>;
+type PredictionResult = Result<Prediction, String>;
 
 impl Subject<'_> {
     fn now(&self) -> Measures {
@@ -320,7 +320,7 @@ fn record(kind: Kind, subject: &Subject<'_>, terms: &Terms<'_>) -> AdviceRecord 
         (None, Some(reason)) if !terms.unproven => Err(reason),
         (None, _) => Ok(prediction),
     });
-    let window = Window::of(subject.observation);
+    let window = Window::from_observation(subject.observation);
     let mut record = AdviceRecord {
         id: String::new(),
         hash: String::new(),

@@ -103,7 +103,7 @@ pub const DECIDING: [Measure; 5] = [
 /// Amount of data and load of one side of a change.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
-pub struct Side {
+pub struct ComparedPeriod {
     /// Number of compared minutes.
     pub minutes: u64,
     /// Number of compared blocks.
@@ -161,9 +161,9 @@ pub struct ChangeRecord {
     /// Settings that differ.
     pub differences: Vec<Difference>,
     /// Amount of data and load before the change.
-    pub before_side: Side,
+    pub before_side: ComparedPeriod,
     /// Amount of data and load after the change.
-    pub after_side: Side,
+    pub after_side: ComparedPeriod,
     /// Minutes of observation until the side after the change has enough blocks for a verdict. Null if the side has
     /// enough blocks, or if the side before the change lacks blocks, so that waiting does not help.
     pub minutes_left: Option<u64>,
@@ -225,7 +225,7 @@ fn blocks(profile: &Profile) -> Vec<Block<'_>> {
 /// The compared blocks of one side.
 struct Compiled<'p> {
     blocks: Vec<Block<'p>>,
-    side: Side,
+    side: ComparedPeriod,
 }
 
 impl<'p> Compiled<'p> {
@@ -240,7 +240,7 @@ impl<'p> Compiled<'p> {
         let per_second = |figure: fn(&Minute) -> Option<u64>| {
             (time > 0.0).then(|| sum(&all, figure)).flatten().map(|sum| sum / time)
         };
-        let side = Side {
+        let side = ComparedPeriod {
             minutes: all.len() as u64,
             blocks: blocks.len() as u64,
             collections: all.iter().map(|minute| minute.collections).sum(),
@@ -268,7 +268,7 @@ struct Load {
 
 impl Load {
     /// Compares the loads of two sides.
-    fn of(before: &Side, after: &Side) -> Self {
+    fn between(before: &ComparedPeriod, after: &ComparedPeriod) -> Self {
         let difference = |before: Option<f64>, after: Option<f64>| {
             let (before, after) = before.zip(after)?;
             let less = before.min(after);
@@ -499,8 +499,8 @@ fn test(measure: Measure, load: Load, (before, after): (&Compiled<'_>, &Compiled
 
 /// Returns the reason why no measure can have a verdict, or `None` if verdicts are possible. Also returns the minutes
 /// until the side after the change has enough blocks, if waiting helps.
-fn too_early(before: &Side, after: &Side) -> Option<(String, Option<u64>)> {
-    let missing = |side: &Side| (MIN_BLOCKS as u64).saturating_sub(side.blocks) * BLOCK_MINUTES as u64;
+fn too_early(before: &ComparedPeriod, after: &ComparedPeriod) -> Option<(String, Option<u64>)> {
+    let missing = |side: &ComparedPeriod| (MIN_BLOCKS as u64).saturating_sub(side.blocks) * BLOCK_MINUTES as u64;
     let (early, late) = (missing(before), missing(after));
     if early > 0 {
         let text = format!(
@@ -531,7 +531,7 @@ fn too_early(before: &Side, after: &Side) -> Option<(String, Option<u64>)> {
 /// Compares two profiles of a service, from before and after a change of its configuration.
 pub fn compare_profiles(before: &Profile, after: &Profile) -> ChangeRecord {
     let (one, other) = (Compiled::new(before, true), Compiled::new(after, false));
-    let load = Load::of(&one.side, &other.side);
+    let load = Load::between(&one.side, &other.side);
     let at = after.minutes().next().map(|minute| minute.at);
     let differences = before.configuration.differences(&after.configuration);
     let named: Vec<&str> = differences.iter().map(|one| one.after.as_str()).collect();

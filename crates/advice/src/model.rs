@@ -98,7 +98,7 @@ impl Survivors {
 
     /// Returns the survivors among the last `bytes` allocated bytes. Up to the second point, the range is a single
     /// value. Beyond the second point, the range extends from the curve to the straight line through both points.
-    pub fn of(&self, bytes: f64) -> Range {
+    pub fn survivors(&self, bytes: f64) -> Range {
         let bytes = bytes.max(0.0);
         let at_first = -(-self.first.0 / self.scale).exp_m1();
         let curve = self.first.1 * -(-bytes / self.scale).exp_m1() / at_first;
@@ -151,7 +151,7 @@ pub struct YoungPrediction {
 impl YoungModel {
     /// Creates the model of a window. Returns `None` if the window has no collection of generation 0 or none of
     /// generation 1, or if the budget, the survivors, a pause, or the time of every plan phase is unknown.
-    pub fn of(observation: &Observation) -> Option<Self> {
+    pub fn from_observation(observation: &Observation) -> Option<Self> {
         let seconds = observation.seconds();
         let young = &observation.young;
         let gen1 = observation.gen1();
@@ -218,10 +218,10 @@ impl YoungModel {
     /// collections walk dead objects (judgement), all collections do so with the other budget.
     pub fn with_budget(&self, budget: f64) -> YoungPrediction {
         let rate = self.allocation / budget;
-        let of_gen0 = self.survivors.of(budget).high;
-        let gen1_budget = (self.per_gen1 * self.survivors.of(self.budget).high).min(MAX_GEN1_BUDGET);
+        let of_gen0 = self.survivors.survivors(budget).high;
+        let gen1_budget = (self.per_gen1 * self.survivors.survivors(self.budget).high).min(MAX_GEN1_BUDGET);
         let per_gen1 = (gen1_budget / of_gen0.max(1.0)).max(1.0);
-        let of_gen1 = self.survivors.of((per_gen1 + 1.0) * budget).high;
+        let of_gen1 = self.survivors.survivors((per_gen1 + 1.0) * budget).high;
         let walks = |survivors: f64| survivors > self.threshold || self.walked > 0.9;
         let gen0_pause = self.pause(of_gen0, budget, walks(of_gen0));
         let gen1_pause = self.pause(of_gen1, budget + gen1_budget, walks(of_gen1));
@@ -245,7 +245,7 @@ impl YoungModel {
         let mut per_heap: f64 = 16e6;
         // The budget depends on the survivors, and the survivors depend on the budget, so the value is iterated.
         for _ in 0..20 {
-            let survivors = self.survivors.of(per_heap * heaps).high / heaps;
+            let survivors = self.survivors.survivors(per_heap * heaps).high / heaps;
             per_heap = (factor * survivors).clamp(16e6, most);
         }
         let all = per_heap * heaps;
@@ -253,8 +253,8 @@ impl YoungModel {
         let total = Range::new(if heaps > 1.0 { all / 2.0 } else { all }, all);
         let predict = |bytes: f64, parallel: f64, spread: f64| {
             let rate = self.allocation / bytes;
-            let of_gen0 = self.survivors.of(bytes).high;
-            let of_gen1 = self.survivors.of(6.0 * bytes).high;
+            let of_gen0 = self.survivors.survivors(bytes).high;
+            let of_gen1 = self.survivors.survivors(6.0 * bytes).high;
             let survivors = (5.0 * of_gen0 + of_gen1) / 6.0;
             let pause = (self.fixed + self.cost * survivors / parallel) * spread;
             YoungPrediction {
@@ -330,7 +330,7 @@ impl MemoryModel {
     ///
     /// Returns the missing fact as a sentence without a period if the window has no full collection with known sizes,
     /// no young collection, no collection of generation 1, or a suspension of unknown length.
-    pub fn of(observation: &Observation) -> Result<Self, String> {
+    pub fn from_observation(observation: &Observation) -> Result<Self, String> {
         let missing = |what: &str| format!("the window has no {what}");
         let live = observation.live().fold(None, |most: Option<f64>, live| {
             Some(most.map_or(live, |most| most.max(live)))
@@ -412,7 +412,7 @@ impl MemoryModel {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::observation::Full;
+    use crate::observation::FullCollection;
     use proptest::prelude::*;
 
     proptest! {
@@ -430,11 +430,11 @@ mod tests {
         ) {
             let second = (budget * factor, survived * (1.0 + growth * (factor - 1.0)));
             let curve = Survivors::new((budget, survived), second).unwrap();
-            prop_assert!((curve.of(budget).low / survived - 1.0).abs() < 1e-6);
+            prop_assert!((curve.survivors(budget).low / survived - 1.0).abs() < 1e-6);
             // The curve approaches a straight line, but cannot become one.
-            prop_assert!((curve.of(second.0).low / second.1 - 1.0).abs() < 0.03);
+            prop_assert!((curve.survivors(second.0).low / second.1 - 1.0).abs() < 0.03);
             let x = budget * factor * at;
-            let (one, more) = (curve.of(x), curve.of(x * 1.1 + 1.0));
+            let (one, more) = (curve.survivors(x), curve.survivors(x * 1.1 + 1.0));
             prop_assert!(one.low <= one.high && one.low <= more.low * 1.000_001 && one.high <= more.high * 1.05);
         }
 
@@ -482,9 +482,9 @@ mod tests {
         assert_eq!(Survivors::new((10.0, 1.0), (11.0, 2.0)), None);
         assert_eq!(Survivors::new((10.0, f64::NAN), (30.0, 2.0)), None);
         let flat = Survivors::new((10.0, 5.0), (30.0, 4.0)).unwrap();
-        assert!(flat.of(30.0).low >= 4.99);
+        assert!(flat.survivors(30.0).low >= 4.99);
         let none = Survivors::new((10.0, 0.0), (30.0, 0.0)).unwrap();
-        assert_eq!(none.of(100.0), Range::new(0.0, 0.0));
+        assert_eq!(none.survivors(100.0), Range::new(0.0, 0.0));
     }
 
     /// Cells of the measured trial of limits in containers. The first four columns are in MiB: live size, promotion per
@@ -562,7 +562,7 @@ mod tests {
             window_ns: 20e9,
             lost_events: Some(0),
             young,
-            full: vec![Full {
+            full: vec![FullCollection {
                 concurrent: true,
                 asker: Asker::SmallObjects,
                 by_large: false,
@@ -582,13 +582,13 @@ mod tests {
     /// stopped share stays above 60 %, and each pause becomes longer; server GC has a lower stopped share.
     #[test]
     fn walk_costs_the_same_for_any_budget() {
-        let plain = YoungModel::of(&window(false)).unwrap();
+        let plain = YoungModel::from_observation(&window(false)).unwrap();
         assert!((plain.allocation - 480e6).abs() < 1.0 && plain.walked == 0.0);
         let raised = plain.with_budget(64e6);
         assert!((raised.rate - 7.5).abs() < 1e-9);
         assert!(raised.share < plain.share * 0.6, "{raised:?}");
 
-        let walked = YoungModel::of(&window(true)).unwrap();
+        let walked = YoungModel::from_observation(&window(true)).unwrap();
         assert!(walked.walked == 1.0 && walked.walk > 0.05);
         let raised = walked.with_budget(64e6);
         assert!(raised.share > walked.share * 0.6 && raised.pause > 3e6, "{raised:?}");
@@ -603,7 +603,7 @@ mod tests {
     #[test]
     fn collections_at_the_limit_are_not_part_of_every_limit() {
         let mut observation = window(false);
-        let forced = Full {
+        let forced = FullCollection {
             concurrent: false,
             asker: Asker::Limit,
             pause_ns: Some(100e6),
@@ -611,7 +611,7 @@ mod tests {
         };
         observation.full.extend([forced; 40]);
         observation.stopped_ns = observation.stopped_ns.map(|ns| ns + 4e9);
-        let model = MemoryModel::of(&observation).unwrap();
+        let model = MemoryModel::from_observation(&observation).unwrap();
         assert!(model.full_is_observed && (model.share - 0.03).abs() < 1e-9, "{model:?}");
         let (high, low) = (model.price(1e9), model.price(68e6));
         assert!(high.full_per_minute.unwrap().1 < 5.0 && high.stopped_share.unwrap().high < 0.05);
@@ -625,7 +625,7 @@ mod tests {
         let reason = |change: &dyn Fn(&mut Observation)| {
             let mut observation = window(false);
             change(&mut observation);
-            MemoryModel::of(&observation).err().unwrap_or_default()
+            MemoryModel::from_observation(&observation).err().unwrap_or_default()
         };
         assert_eq!(reason(&|_| ()), "");
         assert!(reason(&|one| one.full.clear()).contains("full collection"));

@@ -48,7 +48,7 @@ impl Young {
 
 /// A full collection.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Full {
+pub struct FullCollection {
     /// Whether the collection ran in the background, while the program was running.
     pub concurrent: bool,
     /// Origin of the collection.
@@ -89,7 +89,7 @@ pub struct Observation {
     /// Number of young collections that the program requested.
     pub young_requested: usize,
     /// Full collections, in order, without those that a tool requested.
-    pub full: Vec<Full>,
+    pub full: Vec<FullCollection>,
     /// Time during which the program was suspended, in nanoseconds; `None` if the length of a suspension is unknown.
     pub stopped_ns: Option<f64>,
     /// Median pause of all collections, in nanoseconds.
@@ -168,9 +168,9 @@ impl Young {
     }
 }
 
-impl Full {
+impl FullCollection {
     /// Returns the facts of a full collection. Sizes are sums over the generations with a known size.
-    pub fn of(collection: &Collection) -> Self {
+    pub fn from_collection(collection: &Collection) -> Self {
         let old = [HeapGeneration::Gen2, HeapGeneration::Loh, HeapGeneration::Poh].map(|one| sizes(collection, one));
         let sum = |size: fn(&clr_gc::gc::GenerationSizes) -> Option<u64>| {
             let known = old.iter().filter_map(size).map(bytes);
@@ -193,12 +193,12 @@ impl Full {
 
 /// Allocated bytes in one half of a window, and the time that they cover.
 #[derive(Debug, Clone, Copy, Default)]
-struct Half {
+struct HalfWindow {
     bytes: f64,
     ns: f64,
 }
 
-impl Half {
+impl HalfWindow {
     fn rate(self) -> Option<f64> {
         (self.ns > 0.0).then(|| self.bytes / self.ns * 1e9)
     }
@@ -207,7 +207,7 @@ impl Half {
 impl Observation {
     /// Collects the facts of a window. `collections` must be in the order of their starts. `observed_ns` is the length
     /// of the window, in nanoseconds. The caller sets [`Observation::surroundings`].
-    pub fn of(
+    pub fn from_collections(
         collections: &[Collection],
         suspensions: &[Suspension],
         observed_ns: i64,
@@ -219,7 +219,7 @@ impl Observation {
             ..Self::default()
         };
         let mut stopped = Some(0.0);
-        let mut halves = [Half::default(); 2];
+        let mut halves = [HalfWindow::default(); 2];
         let middle = observed_ns / 2;
         let (mut large, mut large_after): (Option<f64>, Option<f64>) = (None, None);
         for collection in collections {
@@ -247,7 +247,7 @@ impl Observation {
         found.stopped_ns = stopped;
         let pauses = collections.iter().filter_map(|one| one.pause_ns);
         found.median_pause_ns = median(pauses.map(|ns| ns as f64));
-        let whole = Half {
+        let whole = HalfWindow {
             bytes: halves.iter().map(|half| half.bytes).sum(),
             ns: halves.iter().map(|half| half.ns).sum(),
         };
@@ -287,7 +287,7 @@ impl Observation {
             return;
         }
         match collection.generation {
-            Some(2) => self.full.push(Full::of(collection)),
+            Some(2) => self.full.push(FullCollection::from_collection(collection)),
             Some(generation @ (0 | 1)) => {
                 self.young_requested += usize::from(collection.asker() == Asker::Program);
                 match Young::new(collection, generation) {
@@ -426,7 +426,7 @@ mod tests {
             window_ns: 60e9,
             lost_events: Some(0),
             young,
-            full: vec![Full {
+            full: vec![FullCollection {
                 concurrent: true,
                 asker: Asker::SmallObjects,
                 by_large: false,

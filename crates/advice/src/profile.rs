@@ -6,7 +6,7 @@ use clr_gc::gc::{Collection, Suspension};
 use serde::{Deserialize, Serialize};
 
 use crate::configuration::Configuration;
-use crate::observation::{Full, median, quantile};
+use crate::observation::{FullCollection, median, quantile};
 
 /// Maximum number of minutes in a profile: one day.
 pub const MAX_MINUTES: usize = 1_440;
@@ -176,7 +176,10 @@ impl Sums {
             if let Some(ns) = collection.pause_ns {
                 add(&mut minute.full_stopped_ns, ns.max(0).cast_unsigned());
             }
-            minute.live = Full::of(collection).live.map(whole).or(minute.live);
+            minute.live = FullCollection::from_collection(collection)
+                .live
+                .map(whole)
+                .or(minute.live);
         } else {
             self.young_pauses.extend(collection.pause_ns.map(|ns| ns as f64));
             self.budgets.extend(

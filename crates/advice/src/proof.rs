@@ -140,13 +140,13 @@ impl HitRates {
     }
 
     /// Returns the numbers of verdicts on a kind.
-    pub fn of(&self, kind: Kind) -> Tally {
+    pub fn tally(&self, kind: Kind) -> Tally {
         self.0.get(&kind).copied().unwrap_or_default()
     }
 
     /// Returns the reason why a kind is switched off, or `None` if the kind is not switched off.
     pub fn switched_off(&self, kind: Kind) -> Option<String> {
-        let tally = self.of(kind);
+        let tally = self.tally(kind);
         let is_off = tally.decided() >= MIN_VERDICTS
             && u64::from(tally.kept) * 100 < u64::from(tally.decided()) * u64::from(MIN_HITS_PERCENT);
         is_off.then(|| {

@@ -43,12 +43,12 @@ impl Variable {
 
 impl Setting {
     /// Creates a setting that consists of environment variables.
-    pub fn of_variables(variables: Vec<Variable>) -> Self {
+    pub fn from_variables(variables: Vec<Variable>) -> Self {
         Self::new(variables, None)
     }
 
     /// Creates a setting that changes the memory limit of the container, rounded up to a multiple of 1 MiB.
-    pub fn of_memory_limit(bytes: u64) -> Self {
+    pub fn from_memory_limit(bytes: u64) -> Self {
         Self::new(Vec::new(), Some(bytes.div_ceil(1 << 20) << 20))
     }
 
@@ -100,7 +100,7 @@ mod tests {
     /// to the value.
     #[test]
     fn number_is_hexadecimal() {
-        let setting = Setting::of_variables(vec![
+        let setting = Setting::from_variables(vec![
             Variable::new("GCgen0size", 64 << 20),
             Variable::new("gcServer", 1),
         ]);
@@ -121,7 +121,7 @@ mod tests {
     /// Guarantee: the limit is rounded up to the next multiple in the setting, the patch and the line.
     #[test]
     fn limit_is_rounded_up() {
-        let setting = Setting::of_memory_limit((300 << 20) + 1);
+        let setting = Setting::from_memory_limit((300 << 20) + 1);
         assert_eq!(setting.memory_limit, Some(301 << 20));
         assert!(
             setting

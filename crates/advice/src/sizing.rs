@@ -120,7 +120,7 @@ pub struct Window {
 
 impl Window {
     /// Returns the window of an observation.
-    pub fn of(observation: &Observation) -> Self {
+    pub fn from_observation(observation: &Observation) -> Self {
         Self {
             observed_ns: bytes(observation.window_ns),
             young: observation.young.len() as u64,
@@ -184,7 +184,7 @@ pub(crate) struct Container {
 impl Container {
     /// Returns the relation in a window. If a limit is unknown, or if their ratio is implausible, the share is
     /// [`DEFAULT_HEAP_SHARE`].
-    pub(crate) fn of(configuration: &Configuration, observation: &Observation) -> Self {
+    pub(crate) fn from_observation(configuration: &Configuration, observation: &Observation) -> Self {
         let pair = configuration.heap_limit.zip(configuration.memory_limit);
         let share = pair.map(|(heap, memory)| heap as f64 / memory.max(1) as f64);
         let native = observation
@@ -282,14 +282,14 @@ pub fn size(
     observation: &Observation,
     limits: &[u64],
 ) -> SizingRecord {
-    let model = MemoryModel::of(observation);
-    let container = Container::of(configuration, observation);
+    let model = MemoryModel::from_observation(observation);
+    let container = Container::from_observation(configuration, observation);
     let known = model.as_ref().ok();
     let mut record = SizingRecord {
         process: process.map(str::to_owned),
         pid,
         configuration: configuration.clone(),
-        window: Window::of(observation),
+        window: Window::from_observation(observation),
         gaps: gaps(observation, configuration),
         not_less_than: known.map(|model| Bound {
             heap_limit: bytes(model.needed()),
@@ -334,7 +334,7 @@ pub fn size(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::observation::{Full, Surroundings, Young};
+    use crate::observation::{FullCollection, Surroundings, Young};
     use clr_gc::gc::Asker;
 
     fn window() -> Observation {
@@ -348,7 +348,7 @@ mod tests {
             gen1_survived: 2e6,
             by_budget: true,
         };
-        let full = Full {
+        let full = FullCollection {
             concurrent: false,
             asker: Asker::SmallObjects,
             by_large: false,

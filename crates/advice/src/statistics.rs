@@ -13,7 +13,7 @@ pub const LEVEL: f64 = 0.05;
 
 /// Minimum standard error. Without a minimum, constant series have the standard error 0, and the statistic would divide
 /// by 0.
-const LEAST_ERROR: f64 = 1e-12;
+const MIN_ERROR: f64 = 1e-12;
 
 /// The result of a comparison of two series.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -57,7 +57,7 @@ pub fn compare(before: &[f64], after: &[f64], margin: f64, resolution: f64, seed
     if !is_usable(before) || !is_usable(after) {
         return None;
     }
-    let floor = resolution.max(LEAST_ERROR).powi(2);
+    let floor = resolution.max(MIN_ERROR).powi(2);
     let error = |one: Moments, other: Moments| (one.error + other.error + floor).sqrt();
     let (one, other) = (moments(before.iter().copied()), moments(after.iter().copied()));
     let difference = other.mean - one.mean;

@@ -110,7 +110,7 @@ mod tests {
             hash: String::new(),
             made_at: String::new(),
             advice: Kind::Gen0Size,
-            setting: Some(Setting::of_variables(vec![Variable::new("GCgen0size", BUDGET)])),
+            setting: Some(Setting::from_variables(vec![Variable::new("GCgen0size", BUDGET)])),
             applies_to: AppliesTo {
                 process: None,
                 pid: None,

@@ -3,7 +3,7 @@
 //! No measured run of server GC walked dead objects. Advice for workstation GC or DATAS is never given: events do not
 //! show the budget under DATAS, and the memory of server GC can be predicted only as an upper bound.
 
-use super::{Expected, Found, Prediction, Subject, check, ends, mebibytes};
+use super::{Expected, Prediction, PredictionResult, Subject, check, ends, mebibytes};
 use crate::model::{Range, YoungModel};
 use crate::setting::{Setting, Variable};
 
@@ -15,7 +15,7 @@ const MEASURED_CPUS: f64 = 2.0;
 const MEMORY_PER_BYTE: f64 = 2.8;
 
 /// Predicts the effect of server GC without DATAS.
-pub(super) fn predict(subject: &Subject<'_>) -> Found {
+pub(super) fn predict(subject: &Subject<'_>) -> PredictionResult {
     let configuration = subject.configuration;
     match configuration.server {
         Some(false) => {}
@@ -56,7 +56,8 @@ pub(super) fn predict(subject: &Subject<'_>) -> Found {
     let Some(major) = configuration.major().filter(|major| *major >= 8) else {
         return Err("the runtime is unknown, or older than .NET 8, with which server GC was measured".to_owned());
     };
-    let model = YoungModel::of(observation).ok_or_else(|| "a part of the young collections is unknown".to_owned())?;
+    let model = YoungModel::from_observation(observation)
+        .ok_or_else(|| "a part of the young collections is unknown".to_owned())?;
     let (total, [best, worst]) = model.with_server(cpus, configuration.concurrent != Some(false));
     let stopped = Range::new(best.share, worst.share).map(|young| share - model.share + young);
     if stopped.high >= share {
@@ -82,7 +83,7 @@ pub(super) fn predict(subject: &Subject<'_>) -> Found {
     let walks = observation.young.iter().filter(|young| young.walked() == Some(true));
     let walks: Vec<f64> = walks.filter_map(|young| young.plan_ns).collect();
     Ok(Prediction {
-        setting: Setting::of_variables(variables),
+        setting: Setting::from_variables(variables),
         runtimes: if major >= 9 { &[9, 10, 11] } else { &[8] },
         expected: Expected {
             stopped_share: Some(ends(stopped)),

@@ -1,6 +1,6 @@
 //! `GCConserveMemory`: less free space in generation 2 at the price of more CPU. The setting never shortens pauses.
 
-use super::{Expected, Found, Prediction, Subject, check, ends, mebibytes};
+use super::{Expected, Prediction, PredictionResult, Subject, check, ends, mebibytes};
 use crate::model::Range;
 use crate::setting::{Setting, Variable};
 
@@ -17,7 +17,7 @@ const STOPPED: Range = Range { low: 0.9, high: 1.6 };
 const CPU: Range = Range { low: 0.9, high: 1.6 };
 
 /// Predicts the effect of the setting on a workstation process with enough free space between old objects.
-pub(super) fn predict(subject: &Subject<'_>) -> Found {
+pub(super) fn predict(subject: &Subject<'_>) -> PredictionResult {
     let (observation, configuration) = (subject.observation, subject.configuration);
     if let Some(level) = configuration.conserve_memory {
         return Err(format!("GCConserveMemory is already set, to {level}"));
@@ -44,7 +44,7 @@ pub(super) fn predict(subject: &Subject<'_>) -> Found {
         .ok_or_else(|| "the length of a suspension is unknown".to_owned())?;
     let (memory, memory_change) = subject.memory(Range::new(-free, 0.0));
     Ok(Prediction {
-        setting: Setting::of_variables(vec![Variable::new("GCConserveMemory", LEVEL)]),
+        setting: Setting::from_variables(vec![Variable::new("GCConserveMemory", LEVEL)]),
         runtimes: &[8, 9, 10, 11],
         expected: Expected {
             stopped_share: Some(ends(STOPPED.map(|factor| share * factor))),

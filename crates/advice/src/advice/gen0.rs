@@ -4,7 +4,7 @@
 //! with DATAS, the setting pins a small budget and one heap, which makes pauses and CPU worse. On server GC without
 //! DATAS, the setting is only a minimum.
 
-use super::{Expected, Found, Prediction, SPREAD, Subject, check, ends, mebibytes};
+use super::{Expected, Prediction, PredictionResult, SPREAD, Subject, check, ends, mebibytes};
 use crate::model::{Range, YoungModel};
 use crate::setting::{Setting, Variable};
 
@@ -23,7 +23,7 @@ const MEMORY_PER_BYTE: f64 = 1.1;
 
 /// Predicts the effect of the largest suitable budget: four times the observed budget, or twice if four times is
 /// refused.
-pub(super) fn predict(subject: &Subject<'_>) -> Found {
+pub(super) fn predict(subject: &Subject<'_>) -> PredictionResult {
     let configuration = subject.configuration;
     match (configuration.server, configuration.adaptive) {
         (Some(false), _) => {}
@@ -40,7 +40,8 @@ pub(super) fn predict(subject: &Subject<'_>) -> Found {
     }
     let share = subject.worthwhile_share()?;
     let observation = subject.observation;
-    let model = YoungModel::of(observation).ok_or_else(|| "a part of the young collections is unknown".to_owned())?;
+    let model = YoungModel::from_observation(observation)
+        .ok_or_else(|| "a part of the young collections is unknown".to_owned())?;
     let budget = [4.0, 2.0]
         .map(|factor: f64| {
             mebibytes((model.budget * factor.min(MAX_FACTOR)).min(MAX_BUDGET)) as f64 * f64::from(1 << 20)
@@ -62,7 +63,7 @@ pub(super) fn predict(subject: &Subject<'_>) -> Found {
 }
 
 /// Predicts the effect of one budget, in bytes. `share` is the present stopped share.
-fn at(subject: &Subject<'_>, model: &YoungModel, share: f64, budget: f64) -> Found {
+fn at(subject: &Subject<'_>, model: &YoungModel, share: f64, budget: f64) -> PredictionResult {
     let observation = subject.observation;
     let predicted = model.with_budget(budget);
     let walks_always = model.walked >= WALKS_ALWAYS;
@@ -96,7 +97,7 @@ fn at(subject: &Subject<'_>, model: &YoungModel, share: f64, budget: f64) -> Fou
     let (memory, memory_change) = subject.memory(change);
     let others = observation.full.len() as f64 / observation.seconds();
     Ok(Prediction {
-        setting: Setting::of_variables(vec![Variable::new("GCgen0size", budget as u64)]),
+        setting: Setting::from_variables(vec![Variable::new("GCgen0size", budget as u64)]),
         runtimes: &[8, 9, 10, 11],
         expected: Expected {
             stopped_share: Some(ends(stopped)),

@@ -4,10 +4,10 @@
 //! outlived a young collection, the higher threshold raised the stopped share from 1.1 to 6.7 %. Events do not show how
 //! long large objects live, so this kind always refuses the setting and states the counts.
 
-use super::{Found, Subject};
+use super::{PredictionResult, Subject};
 
 /// Returns the refusal with the number of full collections that large objects triggered.
-pub(super) fn predict(subject: &Subject<'_>) -> Found {
+pub(super) fn predict(subject: &Subject<'_>) -> PredictionResult {
     let observation = subject.observation;
     let triggered = observation.full.iter().filter(|full| full.by_large).count();
     let full = observation.full.len();

@@ -1,8 +1,8 @@
 //! A higher or a lower memory limit.
 
-use super::{Check, Expected, Found, Prediction, Subject, ends, mebibytes};
+use super::{Check, Expected, Prediction, PredictionResult, Subject, ends, mebibytes};
 use crate::model::{MemoryModel, Range};
-use crate::observation::{Full, median};
+use crate::observation::{FullCollection, median};
 use crate::setting::Setting;
 use crate::sizing::{Container, bytes};
 use clr_gc::gc::Asker;
@@ -30,10 +30,10 @@ fn check(text: String) -> Check {
 
 /// Predicts the effect of a limit that doubles the headroom. Requires blocking full collections in the window that ran
 /// because memory was short.
-pub(super) fn raise(subject: &Subject<'_>) -> Found {
+pub(super) fn raise(subject: &Subject<'_>) -> PredictionResult {
     let (observation, configuration) = (subject.observation, subject.configuration);
-    let at_limit = |full: &&Full| !full.concurrent && full.asker == Asker::Limit;
-    let forced: Vec<&Full> = observation.full.iter().filter(at_limit).collect();
+    let at_limit = |full: &&FullCollection| !full.concurrent && full.asker == Asker::Limit;
+    let forced: Vec<&FullCollection> = observation.full.iter().filter(at_limit).collect();
     if forced.len() < MIN_AT_LIMIT {
         return Err(format!(
             "{} of {} full collections were blocking because memory was short, and a prediction needs {MIN_AT_LIMIT}",
@@ -45,7 +45,7 @@ pub(super) fn raise(subject: &Subject<'_>) -> Found {
     let Some(heap_limit) = configuration.heap_limit else {
         return Err("the heap limit is unknown; pass the memory limit of the container with --limit".to_owned());
     };
-    let model = MemoryModel::of(observation)?;
+    let model = MemoryModel::from_observation(observation)?;
     let share = subject.worthwhile_share()?;
     let pause = median(forced.iter().filter_map(|full| full.pause_ns));
     let pause = pause.ok_or_else(|| "the length of the full collections is unknown".to_owned())?;
@@ -55,14 +55,14 @@ pub(super) fn raise(subject: &Subject<'_>) -> Found {
     if headroom <= 0.0 {
         return Err("nothing was promoted between full collections, so more memory does not delay them".to_owned());
     }
-    let container = Container::of(configuration, observation);
+    let container = Container::from_observation(configuration, observation);
     let raised = container.around(heap_limit as f64 + headroom);
     let saved = |left: f64| per_minute * (1.0 - left) / 60.0 * pause / 1e9;
     let stopped = AFTER_TWICE.map(|left| (share - saved(left)).max(0.0));
     let (memory, memory_change) = subject.memory(Range::new(0.0, headroom));
     let now = memory_limit.map_or_else(String::new, |limit| format!(" (now {} MiB)", mebibytes(limit as f64)));
     Ok(Prediction {
-        setting: Setting::of_memory_limit(bytes(raised)),
+        setting: Setting::from_memory_limit(bytes(raised)),
         runtimes: &[8, 9, 10, 11],
         expected: Expected {
             stopped_share: Some(ends(stopped)),
@@ -90,7 +90,7 @@ pub(super) fn raise(subject: &Subject<'_>) -> Found {
 
 /// Predicts the effect of the smallest limit that the window supports. `any_window` also accepts windows shorter than
 /// [`MIN_LOWER_S`], for blind predictions.
-pub(super) fn lower(subject: &Subject<'_>, any_window: bool) -> Found {
+pub(super) fn lower(subject: &Subject<'_>, any_window: bool) -> PredictionResult {
     let (observation, configuration) = (subject.observation, subject.configuration);
     let Some(memory_limit) = configuration.memory_limit else {
         return Err("the memory limit of the container is unknown; pass it with --limit".to_owned());
@@ -109,8 +109,8 @@ pub(super) fn lower(subject: &Subject<'_>, any_window: bool) -> Found {
             observation.seconds() / 60.0
         ));
     }
-    let model = MemoryModel::of(observation)?;
-    let container = Container::of(configuration, observation);
+    let model = MemoryModel::from_observation(observation)?;
+    let container = Container::from_observation(configuration, observation);
     let needed = container.around(model.needed());
     if needed > MAX_KEPT * memory_limit as f64 {
         return Err(format!(
@@ -126,7 +126,7 @@ pub(super) fn lower(subject: &Subject<'_>, any_window: bool) -> Found {
     let committed = observation.committed.unwrap_or(model.needed());
     let (memory, memory_change) = subject.memory(Range::new((model.needed() - committed).min(0.0) * 2.0, 0.0));
     Ok(Prediction {
-        setting: Setting::of_memory_limit(bytes(needed)),
+        setting: Setting::from_memory_limit(bytes(needed)),
         runtimes: &[8, 9, 10, 11],
         expected: Expected {
             stopped_share: Some(ends(stopped)),

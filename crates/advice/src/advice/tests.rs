@@ -1,5 +1,5 @@
 use super::*;
-use crate::observation::{Full, Surroundings, Young};
+use crate::observation::{FullCollection, Surroundings, Young};
 use crate::proof::{ADMITTED, MIN_PREDICTIONS};
 use clr_gc::gc::Asker;
 
@@ -19,8 +19,8 @@ fn young(generation: u32, walks: bool) -> Young {
     }
 }
 
-fn full(asker: Asker, concurrent: bool) -> Full {
-    Full {
+fn full(asker: Asker, concurrent: bool) -> FullCollection {
+    FullCollection {
         concurrent,
         asker,
         by_large: false,
@@ -84,7 +84,7 @@ fn all(observation: &Observation, configuration: &Configuration, unproven: bool)
 }
 
 /// Returns the record of a kind, with predictions of kinds that have no proof.
-fn of(kind: Kind, observation: &Observation, configuration: &Configuration) -> AdviceRecord {
+fn advice_for(kind: Kind, observation: &Observation, configuration: &Configuration) -> AdviceRecord {
     let records = all(observation, configuration, true);
     records.into_iter().find(|record| record.advice == kind).unwrap()
 }
@@ -157,9 +157,9 @@ fn admitted_kind_advises_until_it_fails() {
 /// JSON matches its hash.
 #[test]
 fn record_is_sealed() {
-    let record = of(Kind::Gen0Size, &window(false), &workstation());
+    let record = advice_for(Kind::Gen0Size, &window(false), &workstation());
     assert!(record.is_unchanged() && record.id.len() == 16 && record.hash.len() == 64);
-    assert_eq!(of(Kind::Gen0Size, &window(false), &workstation()), record);
+    assert_eq!(advice_for(Kind::Gen0Size, &window(false), &workstation()), record);
     let judged = AdviceRecord {
         verdict: Some(Verdict::Kept),
         ..record.clone()
@@ -206,7 +206,7 @@ fn unusable_window_refuses_every_kind() {
 #[test]
 fn budget_of_generation_0_has_its_traps() {
     let (plain, configuration) = (window(false), workstation());
-    let record = of(Kind::Gen0Size, &plain, &configuration);
+    let record = advice_for(Kind::Gen0Size, &plain, &configuration);
     let variable = &record.setting.as_ref().unwrap().variables[0];
     // 16 MB are 15.26 MiB. Four times this budget is 61 MiB, rounded down.
     assert_eq!(
@@ -225,7 +225,7 @@ fn budget_of_generation_0_has_its_traps() {
     let refusal = |change: &dyn Fn(&mut Observation, &mut Configuration), words: &str| {
         let (mut observation, mut configuration) = (plain.clone(), configuration.clone());
         change(&mut observation, &mut configuration);
-        refused(&of(Kind::Gen0Size, &observation, &configuration), words);
+        refused(&advice_for(Kind::Gen0Size, &observation, &configuration), words);
     };
     refusal(&|_, one| one.server = Some(true), "only a floor");
     refusal(
@@ -243,7 +243,7 @@ fn budget_of_generation_0_has_its_traps() {
     refusal(&|one, _| large(one), "takes at most 128 MiB");
     // With walks, the stopped share is about the same for any budget.
     refused(
-        &of(Kind::Gen0Size, &window(true), &configuration),
+        &advice_for(Kind::Gen0Size, &window(true), &configuration),
         "within the uncertainty",
     );
 }
@@ -255,7 +255,7 @@ fn budget_of_generation_0_has_its_traps() {
 #[test]
 fn server_gc_is_for_walking_collections() {
     let (walked, configuration) = (window(true), workstation());
-    let record = of(Kind::Collector, &walked, &configuration);
+    let record = advice_for(Kind::Collector, &walked, &configuration);
     let line = record.setting.as_ref().unwrap().line();
     assert_eq!(line, "DOTNET_gcServer=1, DOTNET_GCDynamicAdaptationMode=0");
     let expected = record.expected.unwrap();
@@ -266,15 +266,18 @@ fn server_gc_is_for_walking_collections() {
         ..configuration.clone()
     };
     assert_eq!(
-        of(Kind::Collector, &walked, &old).setting.unwrap().line(),
+        advice_for(Kind::Collector, &walked, &old).setting.unwrap().line(),
         "DOTNET_gcServer=1"
     );
 
-    refused(&of(Kind::Collector, &window(false), &configuration), "0 % of 600");
+    refused(
+        &advice_for(Kind::Collector, &window(false), &configuration),
+        "0 % of 600",
+    );
     let refusal = |change: &dyn Fn(&mut Configuration), words: &str| {
         let mut configuration = configuration.clone();
         change(&mut configuration);
-        refused(&of(Kind::Collector, &walked, &configuration), words);
+        refused(&advice_for(Kind::Collector, &walked, &configuration), words);
     };
     refusal(&|one| one.server = Some(true), "cannot be predicted from outside");
     refusal(&|one| one.cpus = None, "--cpus");
@@ -298,7 +301,7 @@ fn higher_limit_needs_collections_at_the_limit() {
         memory_limit: Some(400 << 20),
         ..workstation()
     };
-    let record = of(Kind::LimitRaise, &observation, &limited);
+    let record = advice_for(Kind::LimitRaise, &observation, &limited);
     // 60 collections of generation 1 promoted 18 MB in 20 s. A quarter of these bytes was promoted between two full
     // collections.
     let bytes = record.setting.as_ref().unwrap().memory_limit.unwrap();
@@ -306,10 +309,13 @@ fn higher_limit_needs_collections_at_the_limit() {
     let [low, high] = record.expected.unwrap().stopped_share.unwrap();
     let now = record.now.stopped_share.unwrap();
     assert!((now - low - 0.02 * 0.67).abs() < 1e-5 && (now - high - 0.02 * 0.25).abs() < 1e-5);
-    refused(&of(Kind::LimitLower, &observation, &limited), "already felt");
-    refused(&of(Kind::LimitRaise, &observation, &workstation()), "--limit");
+    refused(&advice_for(Kind::LimitLower, &observation, &limited), "already felt");
+    refused(&advice_for(Kind::LimitRaise, &observation, &workstation()), "--limit");
     observation.full.truncate(1);
-    refused(&of(Kind::LimitRaise, &observation, &limited), "1 of 1 full collections");
+    refused(
+        &advice_for(Kind::LimitRaise, &observation, &limited),
+        "1 of 1 full collections",
+    );
 }
 
 /// Scenario: a container of 1 GiB never ran short of memory in a window of 20 s, and in one of 8 days; then the
@@ -333,7 +339,7 @@ fn lower_limit_needs_a_week() {
             .unwrap()
     };
     refused(&by_default(&observation), "needs 7 days");
-    let record = of(Kind::LimitLower, &observation, &large);
+    let record = advice_for(Kind::LimitLower, &observation, &large);
     let limit = record.setting.as_ref().unwrap().memory_limit.unwrap();
     let sized = crate::sizing::size((None, None), &large, &observation, &[])
         .not_less_than
@@ -346,8 +352,8 @@ fn lower_limit_needs_a_week() {
         memory_limit: Some(340 << 20),
         ..workstation()
     };
-    refused(&of(Kind::LimitLower, &observation, &small), "needs at least");
-    refused(&of(Kind::LimitLower, &observation, &workstation()), "--limit");
+    refused(&advice_for(Kind::LimitLower, &observation, &small), "needs at least");
+    refused(&advice_for(Kind::LimitLower, &observation, &workstation()), "--limit");
 }
 
 /// Scenario: large objects trigger none of two full collections, and then one.
@@ -356,11 +362,14 @@ fn lower_limit_needs_a_week() {
 #[test]
 fn large_object_threshold_is_refused() {
     let mut observation = window(false);
-    refused(&of(Kind::LargeObjects, &observation, &workstation()), "none of 2");
+    refused(
+        &advice_for(Kind::LargeObjects, &observation, &workstation()),
+        "none of 2",
+    );
     observation.full[0].by_large = true;
     observation.large_allocation = Some(30.0 * MEGA);
     observation.large_budget = Some(10.0 * MEGA);
-    let record = of(Kind::LargeObjects, &observation, &workstation());
+    let record = advice_for(Kind::LargeObjects, &observation, &workstation());
     refused(&record, "triggered 1 of 2 full collections (30.0 MB per second");
     refused(&record, "make 180.0 per minute");
     refused(&record, "`gcwatch allocations 7`");
@@ -374,11 +383,11 @@ fn large_object_threshold_is_refused() {
 fn conserved_memory_costs_cpu() {
     let mut observation = window(false);
     refused(
-        &of(Kind::ConserveMemory, &observation, &workstation()),
+        &advice_for(Kind::ConserveMemory, &observation, &workstation()),
         "too little to return",
     );
     observation.full[1].free = Some(100.0 * MEGA);
-    let record = of(Kind::ConserveMemory, &observation, &workstation());
+    let record = advice_for(Kind::ConserveMemory, &observation, &workstation());
     assert_eq!(record.setting.as_ref().unwrap().line(), "DOTNET_GCConserveMemory=7");
     let expected = record.expected.unwrap();
     assert_eq!(expected.memory_change, Some([-100.0 * MEGA, 0.0]));
@@ -388,7 +397,10 @@ fn conserved_memory_costs_cpu() {
         conserve_memory: Some(5),
         ..workstation()
     };
-    refused(&of(Kind::ConserveMemory, &observation, &set), "already set, to 5");
+    refused(
+        &advice_for(Kind::ConserveMemory, &observation, &set),
+        "already set, to 5",
+    );
 }
 
 /// Scenario: advice is given for windows with walks, without walks and without facts, on workstation GC, on server GC,
