@@ -1,5 +1,5 @@
-//! Forecasts the cost of a heap dump for the process and for the reader, as ranges based on measurements
-//! (docs/heap.md).
+//! Forecasts the cost of a heap dump for the process and for the reader, as ranges based on measurements of CoreCLR
+//! (docs/heap.md in the repository).
 
 use serde::Serialize;
 
@@ -13,8 +13,8 @@ const WRITE_NS_SERVER: (f64, f64) = (150.0, 350.0);
 /// Maximum size of the stream per live byte: an object of 24 bytes with one reference.
 const MAX_STREAM: f64 = 1.84;
 
-/// Returns the buffer size for a stream of the given length, in megabytes. The size includes the space that the runtime
-/// wastes in its blocks.
+/// Returns the buffer size of a session for a stream of `stream_bytes` bytes, in MiB. The size includes the space that
+/// the runtime wastes in its blocks.
 pub fn buffer_mb(stream_bytes: u64) -> u64 {
     (stream_bytes.saturating_mul(115) / 100)
         .div_ceil(1 << 20)
@@ -48,7 +48,8 @@ pub struct Range {
 /// Facts about a process that are known without a dump.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ProcessEstimate {
-    /// Upper bound of live bytes: anonymous memory, or the live bytes after the last collection plus later allocations.
+    /// Upper bound of the live memory, in bytes: anonymous memory, or the live bytes after the last collection plus
+    /// later allocations.
     pub live_bytes: u64,
     /// Whether the process uses the server collector; `None` if unknown.
     pub server: Option<bool>,
@@ -59,7 +60,7 @@ pub struct ProcessEstimate {
 /// Figures of a previous dump. The next dump of the process is similar.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct PreviousDump {
-    /// Number of live bytes.
+    /// Live memory, in bytes.
     pub live_bytes: u64,
     /// Number of objects.
     pub objects: u64,
@@ -74,7 +75,7 @@ pub struct PreviousDump {
 pub struct Forecast {
     /// Duration of one suspension of all threads, in nanoseconds.
     pub stop_ns: Range,
-    /// Number of suspensions.
+    /// Number of suspensions: 1, or 2 if the end of the session triggers a second collection.
     pub stops: u32,
     /// Number of objects.
     pub objects: Range,

@@ -1,7 +1,8 @@
 //! Growth between two surveys, by type and by root.
 //!
-//! Within one process, types are matched by number. Between two processes, which use different numbers, types are
-//! matched by name, and types of the same name are merged.
+//! Two surveys are of one process if both have the same pid ([`Heap::pid`](crate::survey::Heap::pid)). Within one
+//! process, types are matched by name and number. Between two processes, which use different numbers, and between
+//! recordings, types are matched by name, and types of the same name are merged.
 
 use std::collections::BTreeMap;
 
@@ -11,8 +12,8 @@ use crate::reading::Holder;
 use crate::survey::{Survey, root_shown};
 
 /// The difference of a type or a root between two surveys: the later value minus the earlier value. A type or root that
-/// is missing in one survey counts as 0 in this survey, because a survey contains all types of live objects, up to its
-/// maximum number of rows.
+/// is missing in one survey counts as 0 in this survey. A survey lacks types without live objects, and rows beyond its
+/// maximum number of rows ([`Survey::shorten`]).
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Growth {
     /// Always `heap_growth`.
@@ -24,7 +25,8 @@ pub struct Growth {
     /// Difference in the number of objects. For a root, only objects that no other root keeps alive count.
     pub objects: i64,
     /// Difference in own bytes. For a root, the bytes of objects whose preferred path starts at the root. The bytes
-    /// include objects that a static and a stack hold together, although neither root retains these objects.
+    /// include objects that a static and a stack hold together, although neither root retains these objects. [`diff()`]
+    /// always sets this value.
     pub bytes: Option<i64>,
     /// Difference in retained bytes; `None` if one of the surveys is a histogram.
     pub retained: Option<i64>,
@@ -42,7 +44,7 @@ fn narrow(value: i128) -> i64 {
 }
 
 /// Returns all differences other than zero, largest growth first. The order uses the growth of retained bytes or the
-/// growth of own bytes, whichever is larger.
+/// growth of own bytes, whichever is larger. Roots are compared only if both surveys are of graphs.
 pub fn diff(before: &Survey, after: &Survey) -> Vec<Growth> {
     let is_one_process = before.heap.pid.is_some() && before.heap.pid == after.heap.pid;
     let is_graph = |survey: &Survey| survey.heap.method == "graph";

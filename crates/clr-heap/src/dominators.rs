@@ -30,7 +30,8 @@ fn set(of: &mut [u32], at: u32, value: u32) {
 
 impl Dominators {
     /// Computes the dominators of a graph in compressed rows: node `v` refers to `targets[starts[v]..starts[v + 1]]`;
-    /// targets of [`NONE`] are skipped. The result is empty if `root` is not a node.
+    /// targets of [`NONE`] are skipped. `starts` has one element more than the graph has nodes. The result is empty if
+    /// `root` is not a node.
     ///
     /// The computation takes 24 bytes per node and 4 bytes per edge in addition to the graph, and up to 8 more bytes
     /// per node temporarily.

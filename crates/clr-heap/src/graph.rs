@@ -44,8 +44,8 @@ pub struct Graph {
 }
 
 impl Graph {
-    /// Builds the graph of a dump, or returns `None` if the dump is only a histogram. Moves the types and the raw graph
-    /// out of the dump.
+    /// Builds the graph of a dump. Returns `None` if the dump is only a histogram, or if a graph was already built.
+    /// Moves the types and the raw graph out of the dump.
     pub fn from_dump(dump: &mut Dump) -> Option<Self> {
         let raw = dump.raw.take()?;
         Some(build(std::mem::take(&mut dump.types), raw, &dump.methods))
@@ -61,7 +61,7 @@ impl Graph {
         self.objects() + self.roots.len() as u32
     }
 
-    /// Returns the nodes that a node refers to.
+    /// Returns the nodes that a node refers to; empty if there is no such node.
     pub fn targets(&self, node: u32) -> &[u32] {
         let bound = |node: u32| self.starts.get(node as usize).map(|start| *start as usize);
         let row = bound(node).zip(bound(node.saturating_add(1)));
@@ -69,7 +69,7 @@ impl Graph {
             .unwrap_or_default()
     }
 
-    /// Returns the own bytes of a node; 0 for roots.
+    /// Returns the own size of a node in bytes, rounded up to 8 bytes as on the heap; 0 for roots.
     pub fn bytes(&self, node: u32) -> u64 {
         self.sizes.get(node as usize).map_or(0, |steps| u64::from(*steps) * 8)
     }
@@ -79,7 +79,7 @@ impl Graph {
         self.roots.get(node.checked_sub(self.objects())? as usize)
     }
 
-    /// Returns all roots.
+    /// Returns all roots. The root at index `i` is the node `objects() + i`.
     pub fn roots(&self) -> &[Root] {
         &self.roots
     }

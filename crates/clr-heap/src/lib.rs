@@ -2,7 +2,39 @@
 //!
 //! A *dump* is a full collection that the runtime performs if a session enables keyword 0x800000. During the
 //! collection, the runtime writes every object, every reference and every root. This crate consumes the bytes of such a
-//! stream, live or from a file, and returns records. It performs no I/O and reads no clock.
+//! stream, live or from a file, and returns records. The crate performs no I/O and reads no clock.
+//!
+//! # Example
+//!
+//! ```
+//! use clr_heap::reading::{DumpDetail, DumpReading};
+//! use clr_heap::survey::survey;
+//!
+//! /// Returns the names of the types on the heap, with the number of objects of each type.
+//! fn types(stream: &[u8]) -> Result<Vec<(String, u64)>, Box<dyn std::error::Error>> {
+//!     let mut reading = DumpReading::new(DumpDetail::Histogram);
+//!     reading.push(stream)?;
+//!     let (survey, _) = survey(reading.finish()?, None);
+//!     Ok(survey.types.into_iter().map(|row| (row.r#type, row.objects)).collect())
+//! }
+//! # assert!(types(b"not a recording").is_err());
+//! ```
+//!
+//! [`reading::DumpDetail::Graph`] also reads the references, so that the survey contains roots, paths and suspects.
+//!
+//! # Sessions
+//!
+//! The session enables the keywords 0x1980001 of the provider `Microsoft-Windows-DotNETRuntime` at level 4
+//! (informational): collections (0x1), types with names (0x1080000), the walk of the heap (0x100000) and the forced
+//! collection (0x800000). A rundown with methods and modules (keyword 0x38) names the methods whose stacks hold
+//! objects, and locates the assemblies for [`reading::Dump::name_classes`]. All threads of the process are suspended
+//! during the walk; [`cost`] forecasts the duration.
+//!
+//! # Errors
+//!
+//! [`reading::Refusal`] is the reason why a stream contains no complete dump: damage, a 32-bit process, no forced
+//! collection (NativeAOT and Mono), or lost events. [`reading::Refusal::Incomplete`] contains the necessary buffer
+//! size.
 //!
 //! # Layers
 //!

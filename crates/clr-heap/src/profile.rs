@@ -6,8 +6,8 @@ use clr_evidence::pprof::{WeightedStack, encode_names};
 
 use crate::survey::AnalyzedGraph;
 
-/// Returns the stacks of names, with the number of objects of each stack and the own bytes of these objects. The
-/// outermost name comes first.
+/// Returns the stacks of names in the dominator tree, with the number of objects of each stack and the own bytes of
+/// these objects. The outermost name comes first: a root, or the type of an object that several roots hold.
 pub fn stacks(solved: &AnalyzedGraph) -> Vec<(Vec<String>, u64, u64)> {
     let steps = solved.kept.steps();
     let own = steps.iter().enumerate().filter(|(_, step)| step.objects > 0);
@@ -37,7 +37,8 @@ pub fn pprof(solved: &AnalyzedGraph, unix_ns: Option<i64>) -> Vec<u8> {
     )
 }
 
-/// Returns the bytes of each stack, for [`clr_evidence::flame`].
+/// Returns the own bytes of each stack from [`stacks`], for [`clr_evidence::flame`] with the unit
+/// [`Bytes`](clr_evidence::flame::Unit::Bytes).
 pub fn weighted(stacks: &[(Vec<String>, u64, u64)]) -> BTreeMap<Vec<&str>, u64> {
     let mut weighted = BTreeMap::new();
     for (names, _, bytes) in stacks {

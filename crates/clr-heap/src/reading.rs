@@ -86,7 +86,7 @@ pub enum DumpDetail {
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum Refusal {
-    /// The stream is damaged.
+    /// The stream is not nettrace, is damaged, or exceeds a limit of the decoder.
     #[error("cannot read the stream: {0}")]
     Stream(#[from] nettrace::Error),
     /// The stream is from a 32-bit process. The layouts of 32-bit events are known, but such events were never
@@ -104,7 +104,7 @@ pub enum Refusal {
     Incomplete {
         /// The conditions that do not hold.
         reason: String,
-        /// Approximate buffer size that the session needs, in megabytes.
+        /// Approximate buffer size that the session needs, in MiB.
         needed_mb: u64,
     },
     /// The stream has more types, or more bytes in their names, than a real process.
@@ -209,7 +209,7 @@ pub struct Dump {
     pub unnamed_types: u64,
     /// Number of objects.
     pub objects: u64,
-    /// Number of references in the stream. The stream of a histogram can have none.
+    /// Number of references in the stream; 0 if the session for a histogram did not request references.
     pub edges: u64,
     /// Bytes of all objects.
     pub bytes: u64,
@@ -253,8 +253,9 @@ pub type ReadAt = Box<dyn FnMut(u64, u32) -> Option<Vec<u8>>>;
 
 impl Dump {
     /// Adds the class to the name of each static field whose class is known from the metadata of the process's
-    /// assemblies. `open` opens an assembly by its path in the process, or returns `None` if the assembly cannot be
-    /// opened. A histogram is not changed.
+    /// assemblies, for example `Cache.entries` instead of `entries`. `open` opens an assembly by its path in the
+    /// process, or returns `None` if the assembly cannot be opened. A histogram is not changed. The stream lists the
+    /// assemblies only if the session has a rundown.
     pub fn name_classes(&mut self, open: &mut dyn FnMut(&str) -> Option<ReadAt>) {
         let Some(raw) = &mut self.raw else { return };
         let variables = raw.variables.iter().take(MAX_NAMED_VARIABLES);
@@ -356,7 +357,7 @@ struct ReadingState {
 }
 
 impl DumpReading {
-    /// Creates a reader.
+    /// Creates a reader. `want` determines whether references are retained.
     pub fn new(want: DumpDetail) -> Self {
         let interest = |metadata: &nettrace::Metadata| {
             let is_method = (metadata.provider == RUNDOWN_PROVIDER && metadata.event_id == METHOD_DC_END_VERBOSE)
@@ -425,7 +426,7 @@ impl DumpReading {
     /// Finishes the stream and returns the complete dump.
     ///
     /// # Errors
-    /// Returns the reason why the stream contains no complete dump.
+    /// Returns the reason why the stream contains no complete dump. A truncated stream can contain a complete dump.
     pub fn finish(mut self) -> Result<Dump, Refusal> {
         self.decoder.finish();
         // A truncated stream can still contain a complete dump.

@@ -16,7 +16,7 @@ const INTERNAL: u32 = 3;
 
 const META: &str = r#"{"snapshot":{"meta":{"node_fields":["type","name","id","self_size","edge_count","detachedness"],"node_types":[["hidden","array","string","object","code","closure","regexp","number","native","synthetic","concatenated string","sliced string","symbol","bigint","object shape"],"string","number","number","number","number"],"edge_fields":["type","name_or_index","to_node"],"edge_types":[["context","element","property","internal","hidden","shortcut","weak"],"string_or_number","node"],"trace_function_info_fields":[],"trace_node_fields":[],"sample_fields":[],"location_fields":[]},"#;
 
-/// Writes a graph as a heap snapshot.
+/// Writes a graph as a heap snapshot. The output is written in many small parts, so use a buffered writer.
 ///
 /// # Errors
 /// Returns an error if the output cannot be written.

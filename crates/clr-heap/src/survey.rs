@@ -32,7 +32,8 @@ const MIN_SHARE: f64 = 0.1;
 /// such a child.
 const ONE_KEEPS: f64 = 0.7;
 
-/// The dump itself: the first record.
+/// The dump itself: the first record. [`survey()`] does not set [`pid`](Self::pid), [`process`](Self::process),
+/// [`runtime`](Self::runtime) and [`at`](Self::at); the caller sets these fields.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct Heap {
     /// Process id in the pid namespace of the host; `None` for a recording.
@@ -41,7 +42,7 @@ pub struct Heap {
     pub process: Option<String>,
     /// Version of the runtime; `None` if unknown.
     pub runtime: Option<String>,
-    /// Start of the collection, in RFC 3339; `None` if unknown.
+    /// Start of the collection, in RFC 3339; `None` if unknown. See [`Dump::at_unix_ns`].
     pub at: Option<String>,
     /// Durations of the suspensions of all threads in which a collection started, in nanoseconds. A suspension without
     /// an observed start or end is not included.
@@ -157,7 +158,8 @@ pub enum Record {
     Suspect(SuspectRow),
 }
 
-/// The results of a dump.
+/// The results of a dump: at most 20,000 types, 5,000 roots, 2,000 paths and 5 suspects. Roots, paths and suspects are
+/// empty in a histogram.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Survey {
     /// The dump.
@@ -173,8 +175,8 @@ pub struct Survey {
 }
 
 impl Survey {
-    /// Keeps only the largest rows and removes the names in the runtime, so that the survey takes a few megabytes. The
-    /// rows must be sorted by size, largest first.
+    /// Keeps only the largest rows (2,000 types, 500 roots, about 200 paths) and removes the names in the runtime, so
+    /// that the survey takes a few megabytes. The rows must be sorted by size, largest first.
     pub fn shorten(&mut self) {
         self.types.truncate(BRIEF_TYPES);
         self.roots.truncate(BRIEF_ROOTS);
@@ -675,7 +677,7 @@ fn visit(graph: &Graph, node: u32, step: u32, held: &mut PathTree, way_of: &mut 
 }
 
 /// Returns the results of a dump and the analyzed graph, or `None` instead of the graph if the dump is only a
-/// histogram. `only` limits the paths to types with this text in their name.
+/// histogram. `only` limits the paths to types with this text in their name, in any case; `None` includes all types.
 pub fn survey(mut dump: Dump, only: Option<&str>) -> (Survey, Option<AnalyzedGraph>) {
     let solved = Graph::from_dump(&mut dump).map(AnalyzedGraph::new);
     let mut survey = match &solved {
