@@ -47,14 +47,18 @@ pub struct SystemTime {
     pub day_of_week: u16,
     /// 1 to 31.
     pub day: u16,
+    /// 0 to 23.
     pub hour: u16,
+    /// 0 to 59.
     pub minute: u16,
+    /// 0 to 59, or 60 in a leap second.
     pub second: u16,
+    /// 0 to 999.
     pub millisecond: u16,
 }
 
 impl SystemTime {
-    /// Returns nanoseconds since 1970, or `None` if the time is invalid (for example month 13).
+    /// Returns nanoseconds since 1970 (UTC), or `None` if a field is out of range (for example month 13).
     pub fn unix_ns(&self) -> Option<i128> {
         let month_length = match self.month {
             4 | 6 | 9 | 11 => 30,

@@ -30,6 +30,9 @@ fn provider(name: String) -> Cow<'static, str> {
 }
 
 /// The definition of a kind of event. Ids are assigned in the order of first use and are valid within one stream.
+///
+/// Events of native code (all events of `Microsoft-Windows-DotNETRuntime`) have neither names nor fields in a stream:
+/// only provider, event id and version identify their layout. EventSource providers name their events and fields.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Metadata {
     /// Id by which events refer to the definition.
