@@ -8,6 +8,11 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 /// The connections of this process to one socket, see [`Endpoint::connections`](crate::Endpoint::connections). Clones
 /// share their count.
+///
+/// `/proc/net/unix` lists all connections to a socket
+/// ([`AcceptedConnections`](crate::discovery::AcceptedConnections)), but not their owners. To find the connections of
+/// other tools, a caller subtracts its own connections. A connection counts from before it is opened until it is
+/// closed.
 #[derive(Clone, Debug, Default)]
 pub struct Connections(Arc<Mutex<Ledger>>);
 

@@ -9,8 +9,13 @@ use std::fmt;
 use std::os::fd::BorrowedFd;
 
 /// A guard outside the reader, usually another process, that can shut down the streams of the reader.
+///
+/// A runtime writes its stream with blocking writes. While the reader does not read, the socket buffer fills (about 200
+/// KB), and the runtime blocks, even at its exit. A reader that is suspended (SIGSTOP) cannot close its streams, so
+/// another process must close the streams. Pass the guard to [`Client::guarded`](crate::Client::guarded).
 pub trait Guard: fmt::Debug + Send + Sync {
-    /// Starts to hold a connection that will become the stream of a session. Never blocks.
+    /// Starts to hold a connection that will become the stream of a session, for example by duplicating the descriptor.
+    /// The implementation must not block.
     fn hold(&self, stream: BorrowedFd<'_>) -> Box<dyn GuardedStream>;
 }
 
