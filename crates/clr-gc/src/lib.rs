@@ -33,7 +33,8 @@
 //! ```
 //!
 //! For a live stream, use [`gc::ReportTiming::After`] with [`gc::LIVE_SETTLE_NS`], and take the outcomes after each
-//! call of [`stream::GcStream::advance`].
+//! call of [`stream::GcStream::advance`]. If the call returns [`stream::AdvanceOutcome::Paused`], repeat the call after
+//! taking the outcomes.
 //!
 //! # Times and threads
 //!

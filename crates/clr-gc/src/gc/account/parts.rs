@@ -39,6 +39,11 @@ pub struct AccountPart {
 /// Division of the time of one or several stops. The parts add up to the stopped time exactly. No part is negative, and
 /// no part overlaps another part.
 ///
+/// Events delimit most parts: the edges of the stop, GCStart, the marks of the heap that was last to finish its roots,
+/// and the phase times. Time that no event explains is [`Cause::Unexplained`]. Two causes are not visible in events.
+/// The reader of a live process can measure their time, and [`had_no_cpu`](Self::had_no_cpu) and
+/// [`was_lengthened_by_tool`](Self::was_lengthened_by_tool) take this time out of the other parts.
+///
 /// A kind of root and the objects reachable from it are marked in the same interval. If the events of a process do not
 /// separate the root from the objects, the part of the root has a range. The more time the root takes within its range,
 /// the less time survivors and relocation take.
