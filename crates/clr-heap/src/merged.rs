@@ -14,9 +14,9 @@ const MAX_STEPS: usize = 100_000;
 pub enum Label {
     /// The start of all paths.
     Top,
-    /// A root, by its index in [`Graph::roots`](crate::graph::Graph::roots).
+    /// A root, by its index in [`Graph::roots`](crate::graph::Graph::roots()).
     Root(u32),
-    /// Objects of a type, by its index; see [`Graph::type_of`](crate::graph::Graph::type_of).
+    /// Objects of a type, by its index; see [`Graph::type_of`](crate::graph::Graph::type_of()).
     Type(u32),
     /// All objects that exceed the maximum depth or the maximum number of steps.
     Rest,

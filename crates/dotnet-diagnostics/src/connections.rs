@@ -6,7 +6,7 @@
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-/// The connections of this process to one socket, see [`Endpoint::connections`](crate::Endpoint::connections). Clones
+/// The connections of this process to one socket, see [`Endpoint::connections`](crate::Endpoint::connections()). Clones
 /// share their count.
 ///
 /// `/proc/net/unix` lists all connections to a socket
