@@ -12,6 +12,46 @@
 //!
 //! A rewritten stream omits stacks, because stacks are addresses that a reader cannot resolve without a rundown. V6
 //! streams are not retained, because no runtime sends V6 over its socket.
+//!
+//! # Example
+//!
+//! ```
+//! use std::sync::{Arc, Mutex};
+//!
+//! use nettrace::keep::{Block, Keeper, Rewriter};
+//! use nettrace::{Decoder, Options, TraceHeader};
+//!
+//! /// The header and the frames of a stream.
+//! #[derive(Debug, Default, Clone)]
+//! struct Retained(Arc<Mutex<(Option<TraceHeader>, Vec<u8>)>>);
+//!
+//! impl Keeper for Retained {
+//!     fn begin(&mut self, header: &TraceHeader) {
+//!         self.0.lock().unwrap().0 = Some(header.clone());
+//!     }
+//!
+//!     fn block(&mut self, block: &Block<'_>) {
+//!         block.put(&mut self.0.lock().unwrap().1);
+//!     }
+//! }
+//!
+//! /// Returns a copy of a stream without its stacks, or `None` if the stream is not V4.
+//! fn copy(stream: &[u8]) -> Result<Option<Vec<u8>>, Box<dyn std::error::Error>> {
+//!     let retained = Retained::default();
+//!     let mut decoder = Decoder::new(Options::default());
+//!     decoder.keep(Box::new(retained.clone()));
+//!     decoder.push(stream);
+//!     decoder.finish();
+//!     while decoder.next_item()?.is_some() {}
+//!     let retained = retained.0.lock().unwrap();
+//!     let Some(header) = &retained.0 else { return Ok(None) };
+//!     let mut rewriter = Rewriter::new(header)?;
+//!     rewriter.frames(&retained.1)?;
+//!     Ok(Some(rewriter.finish()?))
+//! }
+//! # let stream = nettrace::encode::Encoder::new(nettrace::Format::V4, &TraceHeader::default()).unwrap().finish();
+//! # assert!(copy(&stream.unwrap()).unwrap().is_some_and(|copy| copy.starts_with(b"Nettrace")));
+//! ```
 
 mod rewrite;
 
