@@ -7,6 +7,18 @@
 //! is taken from the kernel's table of listening sockets. Directories configured by the operator
 //! ([`Scan::with_sockets`]) can also contain sockets of processes that are not in `/proc`.
 //!
+//! ```no_run
+//! use dotnet_diagnostics::discovery::Scan;
+//!
+//! for process in Scan::host().list()?.processes {
+//!     match &process.obstacle {
+//!         Some(obstacle) => println!("{} {}: {obstacle}", process.pid, process.name),
+//!         None => println!("{} {}", process.pid, process.name),
+//!     }
+//! }
+//! # Ok::<(), dotnet_diagnostics::Error>(())
+//! ```
+//!
 //! Invariants:
 //! * Discovery does not connect to sockets, with one exception: for each socket file in the directories of the scan
 //!   that belongs to no visible process, it connects once to check whether a process listens

@@ -5,6 +5,16 @@
 //! extracts the frame of a response from a buffer that can still be incomplete, and [`Answer::decode`] interprets this
 //! frame. A runtime that connects to a tool (reverse connect) first sends an [`Advertise`], which is not a frame.
 //!
+//! ```
+//! use dotnet_diagnostics::message::{Progress, Request, decode_frame};
+//!
+//! let bytes = Request::ResumeRuntime.encode()?;
+//! let Progress::Complete { frame, consumed } = decode_frame(&bytes)? else { panic!("the frame is complete") };
+//! assert_eq!((frame.set, frame.id, consumed), (4, 1, 20));
+//! assert_eq!(Request::decode(frame)?, Request::ResumeRuntime);
+//! # Ok::<(), dotnet_diagnostics::message::MessageError>(())
+//! ```
+//!
 //! Invariants:
 //! * No input causes a panic, or an allocation larger than a small multiple of the input.
 //! * Lengths come from the size field of the frame, never from a table, because the protocol documentation lists wrong

@@ -21,9 +21,8 @@ use crate::obstacle::{Obstacle, Reason};
 
 /// A scan of the processes in a `/proc` file system.
 ///
-/// A scan and its clones read the permissions of this process and each table of listening sockets only once. The table
-/// shows the socket of a process whose environment is not readable, so create another scan for processes that started
-/// later.
+/// A scan and its clones read the permissions of this process and each table of listening sockets only once. The tables
+/// show sockets that are not at their expected path, so create another scan for processes that started later.
 #[derive(Clone, Debug)]
 pub struct Scan {
     host: Host,
