@@ -275,7 +275,7 @@ impl Collection {
 pub struct Suspension {
     /// Reason for the stop; `None` if SuspendEEBegin was not observed.
     pub reason: Option<SuspendReason>,
-    /// Number of the runtime within its process.
+    /// Number of the runtime within its process; `None` if the events do not contain the number.
     pub clr_instance: Option<u16>,
     /// Edges of the stop.
     pub edges: StopEdges,
