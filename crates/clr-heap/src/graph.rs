@@ -2,8 +2,9 @@
 //!
 //! Objects are numbered from 0 in the order of the stream. The roots follow, and then the super root, which refers to
 //! all roots. Each static variable is a root, and each method whose stack frame holds an object is a root. All other
-//! roots of one kind, such as strong handles, are merged into one root. Objects that no root reaches belong to a root of
-//! the kind [`Holder::Unrooted`]. A dependent handle (`ConditionalWeakTable`) is a reference from its key to its value.
+//! roots of one kind, such as strong handles, are merged into one root. Objects that no root reaches belong to a root
+//! of the kind [`Holder::Unrooted`]. A dependent handle (`ConditionalWeakTable`) is a reference from its key to its
+//! value.
 //!
 //! # Statics
 //!
