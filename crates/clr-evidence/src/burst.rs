@@ -95,7 +95,7 @@ impl Burst {
                 ReportTiming::AtTheEnd,
                 StreamLimits {
                     decoder: Limits {
-                        // A file is read as fast as possible, so few events wait, even if the file covers a whole
+                        // A file is read as fast as possible. Only few events wait, even if the file covers a whole
                         // machine.
                         max_pending_bytes: 4 << 20,
                         max_stack_bytes: 8 << 20,

@@ -166,7 +166,7 @@ impl Kind {
     fn learn(&mut self, took: f64, bytes: f64) {
         let roots = (took - MIN_BYTE_NS * bytes).max(0.0);
         self.recent = Some(self.recent.map_or(roots, |recent| roots.max(DECAY * recent)));
-        // An outlier would determine the line alone, so the line ignores it. After several similar collections, their
+        // A single outlier would determine the line, so the line ignores it. After several similar collections, their
         // bytes count as usual.
         let most = OUTLIER_TIMES * self.usual_bytes;
         let is_outlier = self.weight >= MIN_WEIGHT && most > 0.0 && bytes > most;
