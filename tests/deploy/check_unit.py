@@ -1,4 +1,4 @@
-"""Checks that the systemd unit is valid and allows gcwatch only the privileges and system calls that it needs."""
+"""Checks that the systemd unit is valid, and that it grants gcwatch two capabilities and the necessary system calls."""
 
 import json
 import pathlib
@@ -13,7 +13,7 @@ UNIT = tools.DEPLOY / "systemd" / "gcwatch.service"
 
 class Unit(unittest.TestCase):
     def test_verified(self):
-        """Scenario: systemd-analyze verifies the unit with an existing program.
+        """Scenario: systemd-analyze verifies the unit with the path of an existing program.
         Guarantee: systemd-analyze succeeds and prints no message."""
         analyze = tools.program("systemd-analyze")
         with tempfile.TemporaryDirectory(prefix="gcw-unit.") as folder:
@@ -34,16 +34,16 @@ class Unit(unittest.TestCase):
 
     def test_least_privilege(self):
         """Scenario: the lines of the unit are read.
-        Guarantee: the unit has the same two capabilities as on Kubernetes, as ambient capabilities and in the bounding
-        set, and NoNewPrivileges."""
+        Guarantee: the unit grants the same two capabilities as the Helm chart, as ambient capabilities and in the
+        bounding set, and sets NoNewPrivileges."""
         lines = [line for line in UNIT.read_text().splitlines() if "=" in line and not line.startswith("#")]
         for key in ("AmbientCapabilities", "CapabilityBoundingSet"):
             self.assertIn(f"{key}=CAP_SYS_PTRACE CAP_DAC_OVERRIDE", lines)
         self.assertIn("NoNewPrivileges=yes", lines)
 
     def test_system_calls(self):
-        """Scenario: gcwatch runs under strace: it attaches to a real process, serves its metrics, tries to export,
-        reloads and exits.
+        """Scenario: gcwatch runs under strace. gcwatch attaches to a real process, serves metrics, tries to export,
+        reloads its configuration and exits.
         Guarantee: the unit's SystemCallFilter allows every system call of gcwatch, but neither ptrace nor
         process_vm_readv."""
         analyze, strace = tools.program("systemd-analyze"), tools.program("strace")
@@ -52,14 +52,14 @@ class Unit(unittest.TestCase):
         import receivers
 
         if not pathlib.Path(subprocess.run([tools.PROJECT / "tests/runtimes/fetch"], capture_output=True, text=True).stdout.strip(), process.RUNTIME).exists():
-            tools.left_out("there is no .NET runtime: tests/runtimes/fetch")
+            tools.left_out("the .NET runtime is missing: run tests/runtimes/fetch")
         with (
             tempfile.TemporaryDirectory(prefix="gcw-calls.") as calls_of,
             tempfile.TemporaryDirectory(prefix="gcw-unit.") as folder,
             process.Workload(folder, rounds=50) as workload,
         ):
             (web,) = receivers.free_ports(1)
-            # The configuration has a separate folder, because gcwatch watches this folder.
+            # The configuration has a separate folder, because gcwatch watches the folder of its configuration.
             (pathlib.Path(folder) / "etc").mkdir()
             config = pathlib.Path(folder) / "etc" / "gcwatch.yaml"
             keys = f"targets:\n  include: [{{environment: {{GCWATCH_E2E: '{folder}'}}}}]\n  lease_folder: {folder}/leases\n"
@@ -82,7 +82,7 @@ class Unit(unittest.TestCase):
                 (child,) = pathlib.Path(f"/proc/{daemon.child.pid}/task/{daemon.child.pid}/children").read_text().split()
                 tools.os.kill(int(child), tools.signal.SIGTERM)
                 daemon.child.wait(receivers.PATIENCE)
-            # A thread that exits before strace has read its system call is written as `???(`.
+            # If a thread exits before strace has read its system call, strace writes the call as `???(`.
             began = (line.split()[1] for line in pathlib.Path(calls_of, "calls").read_text().splitlines() if "(" in line and "<..." not in line)
             used = {call.split("(")[0] for call in began} - {"???"}
         self.assertGreater(len(used), 40)
@@ -97,7 +97,7 @@ class Unit(unittest.TestCase):
 
 
 def calls(analyze, name):
-    """Returns the system calls of a systemd group, or the system call of that name."""
+    """Returns the system calls of a group, whose name starts with `@`, or a set with the name of one system call."""
     if not name.startswith("@"):
         return {name}
     lines = [line.strip() for line in tools.run(analyze, "syscall-filter", name).splitlines()[1:]]

@@ -16,10 +16,10 @@ const KINDS: [&str; 6] = [
 
 /// Scenario: `gcwatch advise` reads every recording of the tests, including damaged ones, without and with
 /// `--unproven`.
-/// Guarantee: the output has one record per kind for each sizing record; the bound is null exactly if a reason states
-/// why; the expected stopped share never falls if the limit does; every record has a reason, a hash and no verdict; a
-/// refusal has neither a setting nor an expectation nor a check; without `--unproven`, every record is a refusal; with
-/// it, some recordings have predictions, which are marked as unproven.
+/// Guarantee: the output has one record per kind for each sizing record. The bound is null exactly if a reason states
+/// why. The expected stopped share never falls if the limit falls. Every record has a reason, a hash and no verdict. A
+/// refusal has neither a setting nor an expectation nor a check. Without `--unproven`, every record is a refusal. With
+/// `--unproven`, some recordings have predictions, and these predictions are marked as unproven.
 #[test]
 fn each_process_has_one_record_per_kind() {
     let paths = recordings::paths_in(&["", "rules"]);

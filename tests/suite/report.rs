@@ -39,7 +39,7 @@ fn page_of(recording: &Recording, base: UnixBase) -> String {
     web::report::page(&view::page(vec![one])).unwrap()
 }
 
-/// Runs the subprocess that renders the recording of an incident, with these bytes as input.
+/// Runs the subprocess that renders the recording of an incident, with `bytes` as its standard input.
 fn rendered(bytes: &[u8]) -> Output {
     let mut input = tempfile::tempfile().unwrap();
     input.write_all(bytes).unwrap();
@@ -54,15 +54,18 @@ fn rendered(bytes: &[u8]) -> Output {
 
 /// Scenario: the process that renders recordings of incidents gets a complete recording, a truncated one, and bytes
 /// that are not a recording.
-/// Guarantee: each recording becomes a page with the alerts of the shipped rules and the name of the recording. Invalid
-/// bytes produce no output, but an error message.
+/// Guarantee: each recording becomes a page with the name of the recording and with the incidents of the shipped rules.
+/// Invalid bytes produce no output, and an error message with the name of the recording.
 #[test]
 fn incident_recording_is_rendered() {
     let plain = recordings::bytes("net10-lohoos");
     for bytes in [&plain[..], &plain[..plain.len() / 2]] {
         let record = record(&written(rendered(bytes)));
         assert_eq!(record["file"], "20261123T114742Z-shop-1-0f.nettrace");
-        assert!(!record["processes"][0]["incidents"].is_null(), "no rules");
+        assert!(
+            !record["processes"][0]["incidents"].is_null(),
+            "the shipped rules are evaluated"
+        );
     }
     for bytes in [&b"no stream at all"[..], b"", &plain[..4]] {
         let made = rendered(bytes);
@@ -73,7 +76,7 @@ fn incident_recording_is_rendered() {
 }
 
 /// Scenario: the rendering process waits for its input.
-/// Guarantee: the memory and the CPU time of the process are limited before it has read a byte.
+/// Guarantee: the memory and the CPU time of the process are limited before the process reads a byte.
 #[test]
 fn rendering_process_is_limited() {
     let mut waiting = program::command()
@@ -84,7 +87,7 @@ fn rendering_process_is_limited() {
         .spawn()
         .unwrap();
     let limits = format!("/proc/{}/limits", waiting.id());
-    let bounded = test_support::daemon::until("its bounds", || {
+    let bounded = test_support::daemon::until("the limits of the process", || {
         let text = fs::read_to_string(&limits).ok()?;
         let of = |name: &str| text.lines().find_map(|line| line.strip_prefix(name)).map(str::to_owned);
         let cpu = of("Max cpu time")?;
@@ -96,9 +99,9 @@ fn rendering_process_is_limited() {
     assert!(!waiting.wait().unwrap().success());
 }
 
-/// Scenario: a recording is printed as a page and as records.
-/// Guarantee: the figures match the records, the page contains every collection, the charts add up to the totals, the
-/// page loads no resource, and the page lists the facts that a recording does not contain.
+/// Scenario: a recording is written as a page and as records.
+/// Guarantee: the figures of the page match the records. The page contains every collection, and the charts add up to
+/// the totals. The page loads no resource, and lists the facts that a recording does not contain.
 #[test]
 fn page_has_figures_of_records() {
     let folder = tempfile::tempdir().unwrap();
@@ -138,7 +141,7 @@ fn page_has_figures_of_records() {
         select_kind(&lines, "incident").len()
     );
     assert!(!record["unseen"].as_array().unwrap().is_empty());
-    // The SVG namespace is a name and is not loaded.
+    // The URL of the SVG namespace is only a name, and browsers do not load it.
     let fetched = page.replace("http://www.w3.org/2000/svg", "");
     assert!(!fetched.contains("http://") && !fetched.contains("src=") && !fetched.contains("@import"));
     let links = page.matches("https://").count();
@@ -149,8 +152,9 @@ fn page_has_figures_of_records() {
     );
 }
 
-/// Scenario: the page exists already, is a directory, or has too many recordings; rules are switched off.
-/// Guarantee: an existing file is only overwritten with --force, and each refusal states the reason. A symbolic link
+/// Scenario: the file of the page already exists or is a directory, or more than 32 recordings are given. Then the page
+/// is overwritten without rules.
+/// Guarantee: an existing file is overwritten only with --force, and each refusal states the reason. A symbolic link
 /// with the name of the temporary file is not followed. Without rules, the page has no incidents.
 #[test]
 fn page_is_not_overwritten() {
@@ -174,7 +178,7 @@ fn page_is_not_overwritten() {
         "at most 32 recordings; 33 were given",
     );
     assert_eq!(fs::read_to_string(&file).unwrap(), "mine");
-    // A link with the name of the temporary file leads to a file of another user.
+    // A symbolic link with the name of the temporary file points to a different file.
     let (link, theirs) = (folder.path().join(".report.html.new"), folder.path().join("theirs"));
     fs::write(&theirs, "theirs").unwrap();
     std::os::unix::fs::symlink(&theirs, &link).unwrap();
@@ -186,9 +190,9 @@ fn page_is_not_overwritten() {
     );
 }
 
-/// Scenario: a page is built from three files, one of which is not a recording.
-/// Guarantee: the page contains the two recordings in the given order, each with its own figures, and the command fails
-/// because of the third file.
+/// Scenario: a page is requested for three files, and the second file is not a recording.
+/// Guarantee: the page contains the two recordings in the given order, each with its own figures. The command fails,
+/// and its message names the file that is not a recording.
 #[test]
 fn several_recordings_share_one_page() {
     let folder = tempfile::tempdir().unwrap();
@@ -209,7 +213,8 @@ fn several_recordings_share_one_page() {
     }
 }
 
-/// Scenario: a recording contains 4,000 processes of one machine, which have collections with the same numbers.
+/// Scenario: a recording contains 4,000 processes of one machine. The collections of all processes have the same
+/// numbers.
 /// Guarantee: the page contains the processes with the longest stopped time, states how many processes are omitted, and
 /// stays within its maximum size.
 #[test]
@@ -247,7 +252,8 @@ fn page_of_whole_machine_is_bounded() {
     assert!(unseen.iter().any(|one| one["what"] == left_out.as_str()), "{unseen:?}");
 }
 
-/// Scenario: a recording that contains its command line becomes a page with and without `--with-command-line`.
+/// Scenario: a recording contains the command line of its process, and is written as a page with and without
+/// `--with-command-line`.
 /// Guarantee: both pages contain the process name; only the page with the option contains the arguments.
 #[test]
 fn arguments_are_shown_only_on_request() {
@@ -267,7 +273,7 @@ fn arguments_are_shown_only_on_request() {
     assert!(with["command_line"].as_str().unwrap().ends_with(" --help"));
 }
 
-/// Scenario: a recording has 100,000 collections: a few hundred collections are repeated with different pauses.
+/// Scenario: a recording has 100,000 collections. A few hundred collections are repeated with different pauses.
 /// Guarantee: the page contains every collection in at most 10 MB. The heap chart has fewer points than collections,
 /// and the page states the number of collections that the points represent.
 #[test]

@@ -1,4 +1,5 @@
-//! The environment of one test: a folder, processes marked with its name, and a daemon that reads only these processes.
+//! The environment of one test: a folder, processes marked with the folder's name, and a daemon that reads only these
+//! processes.
 
 use std::path::Path;
 use std::process::Command;
@@ -10,11 +11,11 @@ use crate::program;
 use crate::runtimes::Runtime;
 use crate::target::Start;
 
-/// The environment of one test; see the module.
+/// The environment of one test, with its temporary folder. See the module.
 pub struct Scene(TempDir);
 
 impl Scene {
-    /// Creates a scene with an empty folder, which is removed when the scene is dropped.
+    /// Creates a scene with an empty folder. Dropping the scene removes the folder.
     pub fn begin() -> Self {
         Self(tempfile::Builder::new().prefix("gcw").tempdir().unwrap())
     }
@@ -23,7 +24,7 @@ impl Scene {
         self.0.path()
     }
 
-    /// Returns a path in the scene's folder.
+    /// Returns the path of the file with this name in the scene's folder.
     pub fn path(&self, name: &str) -> String {
         self.folder().join(name).to_str().unwrap().to_owned()
     }
@@ -36,12 +37,12 @@ impl Scene {
         start.env(MARK, self.mark())
     }
 
-    /// Returns a start of a process that is marked as part of the scene.
+    /// Returns the configuration to start a process that is marked as part of the scene.
     pub fn start(&self, runtime: Runtime, mode: &'static str) -> Start {
         self.marked(Start::new(runtime, mode))
     }
 
-    /// Returns the command `gcwatch run` for the processes of the scene, with additional configuration.
+    /// Returns the command `gcwatch run` for the processes of the scene. `more` is additional configuration in YAML.
     pub fn command(&self, more: &str) -> Command {
         self.command_at(ANY, more)
     }
@@ -55,25 +56,26 @@ impl Scene {
         Daemon::start(self.command(more))
     }
 
-    /// Starts a daemon that owns the scene until the daemon is dropped.
+    /// Starts the daemon of a command, and transfers the ownership of the scene's folder to the daemon.
     pub fn into_daemon(self, command: Command) -> Daemon {
         Daemon::start(command).in_folder(self.0)
     }
 
-    /// Returns the section `state` with a directory in the scene's folder.
+    /// Returns the configuration section `state` with a directory in the scene's folder.
     pub fn state(&self) -> String {
         format!("state: {{directory: {}}}\n", self.path("state"))
     }
 
-    /// Writes a file with one rule, and returns the section `rules` that loads the file, with or without the shipped
-    /// rules.
+    /// Writes a file with one rule, and returns the configuration section `rules` that loads the file. `shipped` is
+    /// whether the section also loads the shipped rules.
     pub fn rule(&self, shipped: bool, rule: &str) -> String {
         let file = self.path("rules.yaml");
         std::fs::write(&file, format!("apiVersion: gcwatch/v1\nrules:\n  - {{{rule}}}\n")).unwrap();
         format!("rules: {{shipped: {shipped}, files: [{file}]}}\n")
     }
 
-    /// Like [`rule`](Self::rule), for a rule with additional keys that holds from the first collection.
+    /// Like [`rule`](Self::rule), but for a rule whose condition holds from the first collection. `keys` are further
+    /// keys of the rule.
     pub fn any(&self, shipped: bool, keys: &str) -> String {
         let any = "id: test.any, title: Any, on: gc, when: gc.number > 0, summary: A collection, \
                    description: A collection., remedy: None., source: none, keep_firing_for: 10m";

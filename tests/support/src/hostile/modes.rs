@@ -7,7 +7,7 @@ use nettrace::encode::{EncodeError, EventRecord, Label, ThreadRecord};
 
 use super::forge::{Forge, UNSORTED, monotonic};
 
-/// A way to misbehave.
+/// A named behaviour of the hostile runtime. All modes except `well-behaved` attack the client.
 #[derive(Debug, Clone, Copy)]
 pub struct Mode {
     pub name: &'static str,
@@ -19,31 +19,32 @@ pub struct Mode {
 /// Behaviour of a mode.
 #[derive(Debug, Clone, Copy)]
 pub enum Behaviour {
-    /// Answers each command. Each session has an endless stream of these pieces.
+    /// Answers each command. Each session streams these pieces until a client stops the session.
     Stream(Pieces),
-    /// Like `Stream`, in format V6, which writers other than the runtime use.
+    /// Like `Stream`, but in format V6. Writers other than the runtime use this format.
     StreamV6(Pieces),
-    /// Like `Stream`, but neither obeys nor answers a command to stop.
+    /// Like `Stream`, but neither obeys nor answers a command to stop a session.
     NeverStops(Pieces),
-    /// Like `Stream`, except for sessions with stacks: they get a burst with all samples, and many more samples when
-    /// they are stopped.
+    /// Like `Stream`, except for sessions with stacks. Such a session gets samples at its start. After a client has
+    /// stopped the session, nine times as many samples and the names of the methods follow.
     Burst(Pieces),
-    /// Like `Stream`, but sessions with stacks get no stacks and do not end when they are stopped.
+    /// Like `Stream`, except for sessions with stacks. Such a session gets no event, and its stream stays open after a
+    /// client has stopped the session.
     HoldsBursts(Pieces),
-    /// Sends these bytes, then keeps the stream open without further bytes.
+    /// Sends these bytes in each session, and then keeps the stream open until a client stops the session.
     Bytes(&'static [u8]),
-    /// Sends the start of a stream, then repeats these bytes.
+    /// Sends the start of a stream in each session, and then repeats these bytes until a client stops the session.
     After(&'static [u8]),
-    /// Closes each session immediately after its start.
+    /// Closes the stream of each session immediately after the start of the session.
     EndsAtOnce,
-    /// Accepts connections, and answers no command.
+    /// Accepts connections, but answers no command.
     Silent,
     /// Answers each command with these bytes, and starts no session.
     Answers(&'static [u8]),
 }
 
 /// A function that writes the next piece of a stream, usually about 50 KB. The function takes the forge of the session
-/// and the number of previous pieces. Returns the pause after the piece.
+/// and the number of previous pieces, and returns the pause after the piece.
 type Pieces = fn(&mut Forge, u32) -> Result<Duration, EncodeError>;
 
 const NO_DELAY: Duration = Duration::ZERO;
@@ -52,7 +53,7 @@ const NO_DELAY: Duration = Duration::ZERO;
 pub const MODES: &[Mode] = &[
     Mode {
         name: "well-behaved",
-        about: "twenty complete collections per second: the neighbour that must lose nothing",
+        about: "20 complete collections per second, from a neighbour whose collections must all be reported",
         does: Behaviour::Stream(well_behaved),
     },
     Mode {
@@ -62,22 +63,22 @@ pub const MODES: &[Mode] = &[
     },
     Mode {
         name: "time-runs-back",
-        about: "complete collections, each an hour before the previous",
+        about: "complete collections, each one hour before the previous collection",
         does: Behaviour::Stream(time_runs_back),
     },
     Mode {
         name: "flood",
-        about: "complete collections as fast as they are read, one per microsecond of the stream",
+        about: "complete collections as fast as the client reads, one per microsecond of stream time",
         does: Behaviour::Stream(flood),
     },
     Mode {
         name: "never-stops",
-        about: "a flood that continues after an unanswered stop command",
+        about: "like `flood`, but the stream continues after a stop command, which is not answered",
         does: Behaviour::NeverStops(flood),
     },
     Mode {
         name: "stays-open",
-        about: "twenty complete collections per second that continue after an unanswered stop command",
+        about: "like `well-behaved`, but the stream continues after a stop command, which is not answered",
         does: Behaviour::NeverStops(well_behaved),
     },
     Mode {
@@ -87,17 +88,17 @@ pub const MODES: &[Mode] = &[
     },
     Mode {
         name: "open-stops",
-        about: "suspensions that never end, each on another thread",
+        about: "suspensions that never end, each on a different thread",
         does: Behaviour::Stream(open_stops),
     },
     Mode {
         name: "stops-without-end",
-        about: "background collections with final stops without an end",
+        about: "background collections that never end, each with 70 final stops",
         does: Behaviour::Stream(stops_without_end),
     },
     Mode {
         name: "per-heap-histories",
-        about: "collections that claim 65,535 heaps, with the histories of thousands",
+        about: "collections that claim 65,535 heaps, with the histories of 326 heaps",
         does: Behaviour::Stream(per_heap_histories),
     },
     Mode {
@@ -107,47 +108,47 @@ pub const MODES: &[Mode] = &[
     },
     Mode {
         name: "endless-metadata",
-        about: "a new definition for each event",
+        about: "definitions with new metadata ids, without end and without events",
         does: Behaviour::Stream(endless_metadata),
     },
     Mode {
         name: "redefined",
-        about: "one metadata id whose meaning changes repeatedly",
+        about: "endless definitions of one metadata id, each with a different event name",
         does: Behaviour::Stream(redefined),
     },
     Mode {
         name: "pending-never-sorted",
-        about: "events from the newest to the oldest, without a guaranteed order",
+        about: "events from the newest to the oldest, all marked as unsorted",
         does: Behaviour::Stream(pending_never_sorted),
     },
     Mode {
         name: "threads-without-end",
-        about: "each event on another thread",
+        about: "each event on a different thread",
         does: Behaviour::Stream(threads_without_end),
     },
     Mode {
         name: "sequence-points",
-        about: "sequence points of 32,768 new threads, each of which has lost events",
+        about: "sequence points with 32,768 new threads, each with lost events",
         does: Behaviour::Stream(sequence_points),
     },
     Mode {
         name: "huge-stacks",
-        about: "stacks of 90 KB for events without requested stacks",
+        about: "stacks of 90 KB, also in sessions that request no stacks",
         does: Behaviour::Stream(huge_stacks),
     },
     Mode {
         name: "label-lists",
-        about: "a V6 stream with a new list of labels for each event, which change its definition",
+        about: "a V6 stream in which each event has new labels that override its definition",
         does: Behaviour::StreamV6(label_lists),
     },
     Mode {
         name: "thread-indexes",
-        about: "a V6 stream that names threads without end",
+        about: "a V6 stream that describes new threads without end",
         does: Behaviour::StreamV6(thread_indexes),
     },
     Mode {
         name: "block-never-ends",
-        about: "a block of 4 GB",
+        about: "a block with a claimed size of 4 GB",
         does: Behaviour::After(
             b"\x05\x05\x01\x02\0\0\0\x02\0\0\0\x0a\0\0\0EventBlock\x06\xff\xff\xff\xff\0\0\0\0\0\0\0\0",
         ),
@@ -159,12 +160,12 @@ pub const MODES: &[Mode] = &[
     },
     Mode {
         name: "half-header",
-        about: "the first eleven bytes of a stream, and nothing after them",
+        about: "the first 11 bytes of a stream, and no further bytes",
         does: Behaviour::Bytes(b"Nettrace\x14\0\0"),
     },
     Mode {
         name: "no-header",
-        about: "a session that starts and sends no byte",
+        about: "sessions that start but send no bytes",
         does: Behaviour::Bytes(b""),
     },
     Mode {
@@ -174,27 +175,27 @@ pub const MODES: &[Mode] = &[
     },
     Mode {
         name: "silent",
-        about: "accepts connections, and answers nothing",
+        about: "accepts connections, but answers no command",
         does: Behaviour::Silent,
     },
     Mode {
         name: "burst",
-        about: "behaves well except in sessions with stacks: 1,500 stacks of 100 frames, with method names of 6 KB",
+        about: "like `well-behaved`, but sessions with stacks get 15,000 stacks of 100 frames, with names of 6 KB",
         does: Behaviour::Burst(well_behaved),
     },
     Mode {
         name: "holds-bursts",
-        about: "behaves well, but sessions with stacks do not end when they are stopped",
+        about: "like `well-behaved`, but sessions with stacks are empty and do not end when they are stopped",
         does: Behaviour::HoldsBursts(well_behaved),
     },
     Mode {
         name: "answers-garbage",
-        about: "answers each command with bytes that are not an answer",
+        about: "answers each command with an HTTP response",
         does: Behaviour::Answers(b"HTTP/1.1 200 OK\r\nContent-Length: 99999999\r\n\r\n"),
     },
     Mode {
         name: "answers-without-end",
-        about: "answers that claim 65,535 bytes and have twenty",
+        about: "answers that claim 65,535 bytes and contain 20",
         does: Behaviour::Answers(b"DOTNET_IPC_V1\0\xff\xff\xff\0\0\0"),
     },
 ];
@@ -224,8 +225,8 @@ fn time_runs_back(forge: &mut Forge, piece: u32) -> Result<Duration, EncodeError
 const STACKS: u64 = 1500;
 const FRAMES: u64 = 100;
 
-/// Writes samples of allocations, each with a unique stack. `number` is the number of the call; `at` is the time of the
-/// samples.
+/// Writes [`STACKS`] samples of allocations, each with a unique stack. `number` is the number of previous calls. `at`
+/// is the time of the samples, in nanoseconds of CLOCK_MONOTONIC.
 pub(super) fn samples(forge: &mut Forge, number: u64, at: i64) -> Result<(), EncodeError> {
     for stack in number * STACKS..(number + 1) * STACKS {
         let frames = (0..FRAMES).map(|frame| METHODS + frame * METHOD_BYTES + stack % METHOD_BYTES);
@@ -243,11 +244,11 @@ pub(super) fn samples(forge: &mut Forge, number: u64, at: i64) -> Result<(), Enc
     Ok(())
 }
 
-/// Address of the first method. Each method has [`METHOD_BYTES`] bytes.
+/// Address of the first method. The code of each method has [`METHOD_BYTES`] bytes.
 const METHODS: u64 = 1 << 32;
 const METHOD_BYTES: u64 = 1 << 20;
 
-/// Writes the addresses and names of the methods of all stacks.
+/// Writes the address and the name of each method that occurs in the stacks.
 pub(super) fn methods(forge: &mut Forge) -> Result<(), EncodeError> {
     let at = monotonic();
     for method in 0..FRAMES {
@@ -313,7 +314,7 @@ fn per_heap_histories(forge: &mut Forge, piece: u32) -> Result<Duration, EncodeE
     Ok(NO_DELAY)
 }
 
-/// Writes a definition of the event GCStart of the collector, which gcwatch processes.
+/// Writes a definition of the collector's event GCStart. gcwatch processes this event.
 fn define(forge: &mut Forge, id: u32, name: String) -> Result<(), EncodeError> {
     forge.encoder.metadata(&Metadata {
         id,
