@@ -2,12 +2,12 @@
 
 use clr_gc::gc::{Pause, PauseKind};
 
-/// The times of a collection, in nanoseconds. `at` is the end of its last pause. A background collection ends at `at`;
-/// a blocking collection ends earlier, by the time to restart the threads.
+/// The times of a collection, in nanoseconds. `at` is the end of the last pause. A background collection ends at `at`.
+/// A blocking collection ends before `at`, earlier by the time to restart the threads.
 pub(super) struct Times {
     /// Whether the collection is a background collection that did not become blocking. The last pause of such a
-    /// collection is inside the collection. Its first pause starts before the collection, by the time to suspend the
-    /// threads.
+    /// collection is inside the collection. The first pause starts before the collection, earlier by the time to
+    /// suspend the threads.
     pub(super) concurrent: bool,
     pub(super) at: i64,
     pub(super) duration: Option<i64>,

@@ -1,9 +1,9 @@
 //! Mutation test of the shipped rules: makes small changes to the YAML files, and checks whether the tests of the rules
 //! detect the changes.
 //!
-//! A threshold without a test can be changed unnoticed. Each numeric literal in a condition is changed by 30 % in both
-//! directions, and each part of an `&&` or `||` and each `clear` is removed. Then the tests of the family run. A change
-//! that no test detects survives and is listed.
+//! A threshold without a test can be changed unnoticed. This test changes each numeric literal in a condition by 30 %
+//! in both directions, and removes each operand of `&&` and `||` and each `clear`. After each change, the tests of the
+//! rule's family run. If none of them fails, the change survives and is listed.
 //!
 //! ```text
 //! just mutate            all families
@@ -37,15 +37,15 @@ const MIN_DETECTED_SHARE: f64 = 0.9;
 /// The outcome of a change.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Fate {
-    /// A test failed.
-    Noticed,
+    /// A test fails.
+    Detected,
     /// All tests pass.
     Survived,
-    /// The file does not load, so the change is impossible.
+    /// The changed file does not load, so the change does not count.
     Refused,
 }
 
-/// A family of rules, and its tests.
+/// A family of rules and the tests of the family.
 struct Family {
     name: String,
     rules: String,
@@ -56,7 +56,7 @@ fn folder() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../../rules")
 }
 
-/// Returns the families, or only the family of `GCWATCH_MUTATE`.
+/// Returns all families, or only the family that `GCWATCH_MUTATE` names.
 fn families() -> Vec<Family> {
     let wanted = env::var("GCWATCH_MUTATE").ok().filter(|name| !name.is_empty());
     let mut families = Vec::new();
@@ -77,12 +77,13 @@ fn families() -> Vec<Family> {
             tests,
         });
     }
-    assert!(!families.is_empty(), "there is no such family");
+    assert!(!families.is_empty(), "GCWATCH_MUTATE names a family in rules/");
     families.sort_by(|one, other| one.name.cmp(&other.name));
     families
 }
 
-/// Loads the rule set of a family with another text for the family's own file. Returns `None` if a file does not load.
+/// Loads the rule set of a family, with `text` instead of the contents of the family's own file. Returns `None` if a
+/// file is invalid.
 fn rules(family: &Family, text: &str) -> Option<Arc<RuleSet>> {
     let own = format!("{}.yaml", family.name);
     let files = family.tests.document.rule_files.iter();
@@ -95,8 +96,8 @@ fn rules(family: &Family, text: &str) -> Option<Arc<RuleSet>> {
     load(&files).ok().map(|loaded| Arc::new(loaded.rules))
 }
 
-/// Runs the tests until one fails, starting with tests that name the changed rule. Tests on recordings are in another
-/// file and do not count.
+/// Returns the outcome of a change. Runs the family's tests until a test fails, starting with the tests that name the
+/// changed rule. Tests on recordings do not run.
 fn fate(family: &Family, text: &str, rule: Option<&str>) -> Fate {
     let Some(rules) = rules(family, text) else {
         return Fate::Refused;
@@ -110,18 +111,18 @@ fn fate(family: &Family, text: &str, rule: Option<&str>) -> Fate {
     let (first, later) = tests.partition::<Vec<_>, _>(names);
     let mut all = first.into_iter().chain(later);
     if all.any(|test| !run(test, &rules, None).is_empty()) {
-        Fate::Noticed
+        Fate::Detected
     } else {
         Fate::Survived
     }
 }
 
-/// Scenario: every threshold of every shipped rule is changed by 30 % in both directions, and every part of a condition
-/// and every `clear` is removed.
-/// Guarantee: the tests of each family detect at least 90 % of the changes with which the file still loads.
+/// Scenario: every numeric literal in the conditions of the shipped rules is changed by 30 % in both directions, and
+/// every operand of `&&` and `||` and every `clear` is removed, one change at a time.
+/// Guarantee: the tests of each family detect at least 90 % of the changes after which the file still loads.
 #[test]
-#[ignore = "it takes minutes: `just mutate`"]
-fn changes_of_the_shipped_rules_are_noticed() {
+#[ignore = "the test takes minutes; run `just mutate`"]
+fn changes_of_shipped_rules_are_detected() {
     let families = families();
     let work: Vec<(&Family, ChangedFile)> = families
         .iter()
@@ -131,7 +132,7 @@ fn changes_of_the_shipped_rules_are_noticed() {
         assert_eq!(
             fate(family, &change::unchanged(&family.rules), None),
             Fate::Survived,
-            "{}: its tests do not pass without a change",
+            "{}: the tests of the family pass without a change",
             family.name
         );
     }
@@ -160,7 +161,7 @@ fn changes_of_the_shipped_rules_are_noticed() {
         let (noticed, all) = tally.entry(&family.name).or_default();
         match fate {
             Fate::Refused => {}
-            Fate::Noticed => {
+            Fate::Detected => {
                 *noticed += 1;
                 *all += 1;
             }
@@ -174,7 +175,7 @@ fn changes_of_the_shipped_rules_are_noticed() {
     let (mut noticed, mut all) = (0, 0);
     for (family, (of_family, changes)) in &tally {
         println!(
-            "{family}: {of_family} of {changes} changes noticed ({:.1} %)",
+            "{family}: {of_family} of {changes} changes detected ({:.1} %)",
             share(*of_family, *changes) * 100.0
         );
         noticed += of_family;
@@ -184,13 +185,17 @@ fn changes_of_the_shipped_rules_are_noticed() {
         }
     }
     println!(
-        "all: {noticed} of {all} changes noticed ({:.1} %)",
+        "all: {noticed} of {all} changes detected ({:.1} %)",
         share(noticed, all) * 100.0
     );
-    assert!(weak.is_empty(), "too few changes are noticed in {}", weak.join(", "));
+    assert!(
+        weak.is_empty(),
+        "the tests detect too few changes in {}",
+        weak.join(", ")
+    );
 }
 
-#[expect(clippy::cast_precision_loss, reason = "there are hundreds")]
+#[expect(clippy::cast_precision_loss, reason = "there are at most thousands of changes")]
 fn share(noticed: usize, all: usize) -> f64 {
     noticed as f64 / all as f64
 }

@@ -22,10 +22,11 @@ const AFTER: &str = r#"
      keep_firing_for: 60s, summary: other words}
 "#;
 
-/// Scenario: rules are replaced while they fire. One rule changes only its texts and its position, one rule changes its
-/// threshold, and one rule is new. The window of one rule has two of three samples.
-/// Guarantee: rules with an unchanged meaning continue, and the changed rule ends. Windows keep their samples, and a
-/// new window ignores the time before the replacement.
+/// Scenario: rules are replaced while two of them fire. The replacement changes only the texts and the position of one
+/// rule, changes the threshold of a second rule, and adds a new rule. The window of a third rule contains two of the
+/// three collections that its condition requires. Later, all rules are removed.
+/// Guarantee: an alert continues if the meaning of its rule is unchanged, and ends if the rule is changed or removed.
+/// Windows keep their samples, and a new window ignores the time before the replacement.
 #[test]
 fn rule_with_unchanged_meaning_continues() {
     let mut story = Story::from_list(BEFORE);
