@@ -1,8 +1,9 @@
-//! Memory of a run by kind: estimated with each reading of its figures, and counted on request.
+//! The memory ledger of a run: estimated at each reading of the figures, and counted on request.
 //!
-//! A count visits all pages of the process. A count is therefore made only for a viewer, at most every
-//! [`VIEWER_COUNT_INTERVAL_NS`], or for an incident that gathers the ledger, at most every
-//! [`INCIDENT_COUNT_INTERVAL_NS`]. Between counts, the heap is assumed to be as resident as the process.
+//! A count visits all pages of the process. A count is therefore made only for a viewer, at least
+//! [`VIEWER_COUNT_INTERVAL_NS`] after the last count, or for an incident that gathers the ledger, at least
+//! [`INCIDENT_COUNT_INTERVAL_NS`] after the last count. An estimate assumes that the whole heap is resident, up to the
+//! resident memory of the process.
 
 use base::time::Moment;
 use gc_telemetry::definition::own::target as row;
@@ -11,23 +12,24 @@ use rule_engine::ledger::Ledger;
 
 use processes::container::ledger::Series;
 
-/// Minimum interval between page counts for a viewer.
+/// Minimum interval between the last page count and a page count for a viewer.
 const VIEWER_COUNT_INTERVAL_NS: u64 = 10_000_000_000;
 
-/// Interval between page counts while an incident gathers the ledger.
+/// Minimum interval between the last page count and a page count for an incident that gathers the ledger.
 const INCIDENT_COUNT_INTERVAL_NS: u64 = 30_000_000_000;
 
-/// Time for which a count is preferred to a newer estimate.
+/// Maximum time between a count and the newest estimate for which the count is preferred to the estimate.
 const GOOD_FOR_NS: u64 = 45_000_000_000;
 
-/// Memory that a process has and does not use, in bytes; `None` if unknown. Only `limit_never_reached` and
-/// `beyond_working_room` can be released without a cost: with a smaller `working_room`, the collector collects more
-/// often.
+/// Unused part of the limit and unused memory of a process, in bytes; values are `None` if unknown. Less
+/// `limit_never_reached` or less `beyond_working_room` does not affect the process. With less `working_room`, the
+/// collector collects more often.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Reserve {
-    /// The limit minus the highest usage.
+    /// The limit minus the highest estimated usage.
     pub limit_never_reached: Option<u64>,
-    /// Free space between objects and committed, unused memory, minus `beyond_working_room` if known.
+    /// The sum of the free space between objects and the committed, unused memory, minus `beyond_working_room` if
+    /// known.
     pub working_room: Option<u64>,
     /// The part of the free and unused memory that no cycle between two full collections used.
     pub beyond_working_room: Option<u64>,
@@ -37,11 +39,11 @@ pub struct Reserve {
 #[derive(Debug, Default)]
 pub struct RunLedger {
     estimated: Series,
-    /// Counted ledgers; `None` before the first count. Most processes are never counted.
+    /// Counted ledgers; `None` before the first successful count. Boxed, because most processes are never counted.
     counted: Option<Box<Series>>,
     /// Highest usage of any estimate; `None` if no usage is known.
     pub peak: Option<u64>,
-    /// Start of the last count; `None` before the first count.
+    /// Start of the last count, even if the count failed; `None` before the first count.
     began: Option<Moment>,
     /// Whether a count is running.
     counting: bool,
@@ -53,8 +55,9 @@ impl RunLedger {
         self.estimated.take(at, ledger);
     }
 
-    /// Starts a page count if a count is allowed now. Returns whether the count was started. `for_person` is whether
-    /// the count is for a viewer, as opposed to an incident.
+    /// Records the start of a page count, unless a count is running or the last count started too recently. Returns
+    /// whether the caller must make the count. `for_person` is whether the count is for a viewer, as opposed to an
+    /// incident.
     pub(crate) fn begin(&mut self, now: Moment, for_person: bool) -> bool {
         let pace = if for_person {
             VIEWER_COUNT_INTERVAL_NS
@@ -79,7 +82,8 @@ impl RunLedger {
         }
     }
 
-    /// Adds the lines of the ledger as metrics, with the limit and the highest usage.
+    /// Adds the lines of the newest ledger as metrics, with the limit, the highest usage and the memory beyond working
+    /// room. `unused_by_cycles` is as in [`reserve`](Self::reserve).
     pub(crate) fn metrics(&self, unused_by_cycles: Option<u64>, snapshot: &mut MetricSnapshot) {
         let Some(ledger) = self.newest() else { return };
         let lines = ledger.lines().into_iter();
@@ -92,8 +96,8 @@ impl RunLedger {
         snapshot.put_one(&row::MEMORY_BEYOND, reserve.beyond_working_room.map(whole));
     }
 
-    /// Returns the memory that the process has and does not use. `unused_by_cycles` are the bytes of free and unused
-    /// memory that no cycle between two full collections used; `None` if unknown.
+    /// Returns the unused part of the limit and the unused memory. `unused_by_cycles` is the number of bytes of free
+    /// and unused memory that no cycle between two full collections used; `None` if unknown.
     pub fn reserve(&self, unused_by_cycles: Option<u64>) -> Reserve {
         let Some(ledger) = self.newest() else {
             return Reserve::default();
@@ -138,8 +142,10 @@ mod tests {
         }
     }
 
-    /// Scenario: a viewer requests counts constantly, an incident gathers the ledger, and a count takes long or fails.
-    /// Guarantee: at most one count runs at a time, at most one in 10 s for a viewer and one in 30 s for an incident.
+    /// Scenario: a viewer and an incident request counts repeatedly; the first count takes long and fails, and a later
+    /// count succeeds.
+    /// Guarantee: at most one count runs at a time. A count for a viewer starts at least 10 s after the start of the
+    /// last count, and a count for an incident at least 30 s after the start of the last count.
     #[test]
     fn page_counts_are_rate_limited() {
         let mut run = RunLedger::default();
@@ -156,7 +162,8 @@ mod tests {
 
     /// Scenario: the cycles of a process in a container leave 30 bytes unused, then more bytes than the free and unused
     /// memory of the process; the cycles of another process are unknown; a third process has no limit.
-    /// Guarantee: the lines do not overlap and add up to the free and unused memory; unknown lines are `None`.
+    /// Guarantee: working room and the memory beyond working room add up to the free and unused memory, and the limit
+    /// that was never reached is the limit minus the usage. Unknown values are `None`.
     #[test]
     fn reserve_has_three_lines() {
         let known = Ledger {
@@ -185,8 +192,8 @@ mod tests {
         assert_eq!(RunLedger::default().reserve(Some(5)), Reserve::default());
     }
 
-    /// Scenario: estimates are made every 15 s, with one count in between.
-    /// Guarantee: the count is used until the newest estimate is more than 45 s newer.
+    /// Scenario: an estimate is made, then a count; further estimates follow 14 s and 59 s after the count.
+    /// Guarantee: the count is used until the newest estimate is more than 45 s newer than the count.
     #[test]
     fn old_count_is_replaced_by_estimate() {
         let mut run = RunLedger::default();
