@@ -197,7 +197,11 @@ impl BurstTarget {
             // process to heal if this program is killed.
             BurstLock::take(args.lease_folder.clone(), pid, self.process.uid).ok()
         } else {
-            let waits = |holder: &str| say(format_args!("waiting: another burst runs on this host ({holder})"));
+            let waits = |holder: &str| {
+                say(format_args!(
+                    "waiting: another burst is running on this host ({holder})"
+                ))
+            };
             tokio::select! {
                 turn = BurstLock::wait(args.lease_folder.clone(), pid, self.process.uid, waits) => Some(turn),
                 () = stop() => return Ok(None),

@@ -314,7 +314,7 @@ impl Bursts {
                         let waits = state.waiting.get(&running.want);
                         if waits.is_none_or(|waits| waits.waited >= patience(evidence)) {
                             self.stats.count(evidence, Outcome::Refused);
-                            let because = "another burst runs on this host".to_owned();
+                            let because = "another burst is running on this host".to_owned();
                             pipeline.found(run, number, none(&mut state.censuses, &running.want, because));
                         }
                     }

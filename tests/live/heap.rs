@@ -264,7 +264,7 @@ fn other_formats_are_written(runtime: Runtime) {
 
 /// Scenario: the price of a dump is requested. Then a dump is requested while the test holds the burst lock of the
 /// host.
-/// Guarantee: the price is printed without a dump. The dump is refused, because another burst runs.
+/// Guarantee: the price is printed without a dump. The dump is refused, because another burst is running.
 fn concurrent_dump_is_refused(runtime: Runtime) {
     let known = KnownProgram::start(runtime, &[], 0);
     let (pid, leases) = (known.target.pid().to_string(), known.path("leases"));
@@ -285,7 +285,7 @@ fn concurrent_dump_is_refused(runtime: Runtime) {
     let output = gcwatch(["heap", &pid, "--lease-folder", &leases]);
     assert_eq!(output.status.code(), Some(1));
     assert!(
-        stderr(&output).contains("no dump taken: another burst runs"),
+        stderr(&output).contains("no dump taken: another burst is running on this host"),
         "{}",
         stderr(&output)
     );

@@ -1,12 +1,13 @@
-//! Resource limits of a gcwatch process that processes untrusted bytes, set by the process itself.
+//! Resource limits that a gcwatch process sets for itself before it processes untrusted bytes.
 
 use rustix::process::{Resource, Rlimit, setrlimit};
 
-/// Assumed size of the process's mappings if `/proc/self/statm` is not readable, in bytes.
+/// Assumed size of the process's mappings, in bytes, if `/proc/self/statm` is not readable.
 const OWN_BYTES: u64 = 256 << 20;
 
-/// Limits this process to `more_bytes` beyond its current mappings and to `cpu_seconds` of CPU time. The kernel kills
-/// this process first if memory is scarce. A limit that the system refuses is not set.
+/// Limits the address space of this process to `more_bytes` beyond its current mappings, and its CPU time to
+/// `cpu_seconds`. Marks this process as the first that the kernel kills if memory is scarce. A setting that the kernel
+/// refuses is not applied.
 pub fn bound(more_bytes: u64, cpu_seconds: u64) {
     let _not_the_first = std::fs::write("/proc/self/oom_score_adj", "1000");
     let pages = std::fs::read_to_string("/proc/self/statm").unwrap_or_default();

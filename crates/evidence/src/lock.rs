@@ -1,4 +1,4 @@
-//! The host-wide burst lock: one burst at a time.
+//! The host-wide burst lock, which allows at most one burst at a time on a host.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -17,17 +17,17 @@ pub struct BurstLock {
 
 /// Error returned if another burst holds the lock.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
-#[error("another burst runs on this host: {holder}")]
+#[error("another burst is running on this host: {holder}")]
 pub struct BurstLockHeld {
     /// Program, version and pid of the holder.
     pub holder: String,
 }
 
 impl BurstLock {
-    /// Acquires the lock if no other burst holds the lock. Blocks the calling thread briefly. `pid` and `uid` identify
-    /// the target of the burst: if this program is killed, the daemon heals the target. If no folder can hold the lock,
-    /// the burst is permitted without a lock, because any user with write access to `/tmp` can cause this condition;
-    /// see [`no_lock`](Self::no_lock).
+    /// Acquires the lock in `folder`, or in the next folder that can hold the lock. `pid` and `uid` identify the target
+    /// of the burst, so that the daemon can heal the target if this program is killed. If no folder can hold the lock,
+    /// this function permits the burst without a lock ([`no_lock`](Self::no_lock)), because otherwise any user with
+    /// write access to `/tmp` could prevent bursts. Blocks the calling thread briefly.
     ///
     /// # Errors
     ///
@@ -41,17 +41,17 @@ impl BurstLock {
         Ok(Self { _lease: lease, no_lock })
     }
 
-    /// Returns the reason why other instances cannot detect this burst, as a sentence; `None` if this burst holds the
-    /// lock.
+    /// Returns the reason why other gcwatch instances cannot detect this burst, as a sentence, or `None` if this burst
+    /// holds the lock.
     pub fn no_lock(&self) -> Option<String> {
         let problem = self.no_lock.as_ref()?;
         Some(format!(
-            "{problem}; another burst might run on this host at the same time"
+            "{problem}; another burst can run on this host at the same time"
         ))
     }
 
-    /// Waits for the lock. If another burst holds the lock, `waits` is called once with its holder. This method is
-    /// cancel safe.
+    /// Waits for the lock. If another burst holds the lock, calls `waits` once with the holder of the lock. This method
+    /// is cancel safe.
     pub async fn wait(folder: PathBuf, pid: u32, uid: Option<u32>, waits: impl FnOnce(&str)) -> Self {
         let mut waits = Some(waits);
         loop {
@@ -73,7 +73,8 @@ mod tests {
     use super::*;
 
     /// Scenario: two bursts request the lock, and then the first burst ends.
-    /// Guarantee: one burst holds the lock, and the other burst acquires the lock afterwards.
+    /// Guarantee: the first burst acquires the lock. The second burst is refused, and acquires the lock after the end
+    /// of the first burst.
     #[test]
     fn lock_has_one_holder() {
         let folder = tempfile::tempdir().unwrap();
@@ -84,8 +85,8 @@ mod tests {
         BurstLock::take(folder, 7, None).unwrap();
     }
 
-    /// Scenario: a burst waits for the lock while another burst runs, which ends during the wait.
-    /// Guarantee: the holder is reported once, and then the lock is acquired.
+    /// Scenario: a burst waits for the lock of another burst, and the other burst ends during the wait.
+    /// Guarantee: the holder is reported once, and then the waiting burst acquires the lock.
     #[tokio::test(start_paused = true)]
     async fn burst_waits_for_lock() {
         let folder = tempfile::tempdir().unwrap();

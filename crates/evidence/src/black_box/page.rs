@@ -1,5 +1,5 @@
-//! The page of a recording. A dedicated process renders the page: `gcwatch recording-page`, which gcwatch starts and
-//! which is not intended for users. The content of a recording comes from its target, which can be hostile.
+//! The page of a recording. gcwatch starts a dedicated process for each page, `gcwatch recording-page`. This command is
+//! not intended for users. The content of a recording comes from its target, which can be hostile.
 //!
 //! The process reads the recording from standard input, and writes the page to standard output or a refusal as one line
 //! to standard error. The kernel limits the memory and CPU time of the process ([`bound`]), and the parent process

@@ -16,32 +16,33 @@ use base::run_key::RunKey;
 use recording::{Recording, WriteError};
 use targets::black_box::{BlackBoxes, StreamContinuation};
 
-/// Interval at which the stream after an incident is written.
+/// Interval at which new parts of the streams are written to the open recordings.
 const WRITE_INTERVAL: Duration = Duration::from_secs(1);
 
-/// Time for which the stream of an exited process is kept in memory. gcwatch learns within seconds whether the kernel
-/// killed the process.
+/// Time for which the stream of an exited process is kept in memory. This time is sufficient, because gcwatch learns
+/// within seconds whether the kernel killed the process.
 const EXITED_RETENTION: Duration = Duration::from_secs(120);
 
-/// Id under which deaths are recorded, like the id of a rule.
+/// Id under which the recordings of deaths are registered, in place of the id of a rule.
 const DIED: &str = "died";
 
-/// Maximum number of incidents that are remembered.
+/// Maximum number of incident ids in [`Writer::seen`].
 const MAX_SEEN: usize = 1024;
 
-/// Maximum number of simultaneous recordings. Each recording takes a file and some memory.
+/// Maximum number of open recordings. Each open recording takes a file descriptor and some memory.
 const MAX_OPEN: usize = 64;
 
 #[derive(Debug)]
 pub(super) struct Writer {
     boxes: Arc<BlackBoxes>,
     files: Arc<Files>,
-    /// Owners of the recordings.
+    /// Recordings that started in the last ten minutes, with their owners and rules.
     recordings: Arc<RecordingRegistry>,
     open: Vec<Recording>,
-    /// Processes that have exited.
+    /// Processes that have exited and whose streams are still kept.
     dead: HashMap<RunKey, ExitedProcess>,
-    /// The last incidents. No incident is recorded twice, even if its file was deleted to free space.
+    /// Ids of the last incidents. No incident is recorded twice, even if the file of its recording was deleted to free
+    /// space.
     seen: VecDeque<Arc<str>>,
     next_tick: Option<Instant>,
 }
@@ -49,10 +50,10 @@ pub(super) struct Writer {
 /// A process that has exited.
 #[derive(Debug)]
 struct ExitedProcess {
-    /// Time until which the process is remembered.
+    /// Time until which the stream of the process is kept.
     until: Instant,
     share: QuotaOwner,
-    /// Whether an incident was recorded up to the end of the process, or the death of the process was recorded.
+    /// Whether a recording contains the end of the stream: the recording of an incident, or the recording of the death.
     is_recorded: bool,
 }
 
@@ -69,12 +70,13 @@ impl Writer {
         }
     }
 
-    /// Returns the time at which [`Self::tick`] is due; `None` if no tick is due.
+    /// Returns the time at which [`Self::tick`] is due, or `None` if no tick is due.
     pub(super) fn next(&self) -> Option<Instant> {
         self.next_tick
     }
 
-    /// Starts to record an incident of a run, unless the incident was already recorded.
+    /// Starts the recording of an incident of a run, unless the incident was already recorded. If [`MAX_OPEN`]
+    /// recordings are open and none of them can be completed early, the incident is not recorded.
     pub(super) fn incident(&mut self, run: RunKey, id: &Arc<str>, now: Instant) {
         if self.seen.contains(id) || self.files.knows(id) {
             return;
@@ -83,7 +85,7 @@ impl Writer {
             self.seen.pop_front();
         }
         self.seen.push_back(Arc::clone(id));
-        // An open recording of the run is completed: it contains the time up to now.
+        // Complete the open recording of the run, which contains the stream up to now.
         while let Some(place) = self.open.iter().position(|open| open.run == run) {
             self.finish(place);
         }
@@ -99,9 +101,10 @@ impl Writer {
         }
     }
 
-    /// Completes the oldest recording of the service with the most recordings in the tenant with the most recordings.
-    /// The condition is that this tenant has at least two more recordings than the tenant of `share`. Within the same
-    /// tenant, the condition applies to the services. Returns whether a recording was completed.
+    /// Completes an open recording, so that a recording of `share` can start: the oldest recording of the service with
+    /// the most open recordings, in the tenant with the most open recordings. Does nothing unless this tenant has at
+    /// least two more open recordings than the tenant of `share`. If both are the same tenant, the service must have at
+    /// least two more open recordings than the service of `share`. Returns whether a recording was completed.
     fn make_place(&mut self, share: Option<&QuotaOwner>) -> bool {
         fn tenant(share: Option<&QuotaOwner>) -> Option<&str> {
             share.map(|share| &*share.tenant)
@@ -129,7 +132,7 @@ impl Writer {
         oldest.is_some()
     }
 
-    /// Handles the exit of a process.
+    /// Handles the exit of a process, and completes the recordings of the process.
     pub(super) fn ended(&mut self, run: RunKey, share: QuotaOwner, now: Instant) {
         let mut is_recorded = false;
         while let Some(place) = self.open.iter().position(|open| open.run == run) {
@@ -151,9 +154,11 @@ impl Writer {
         );
     }
 
-    /// Handles the death of a process because of its memory.
+    /// Handles the death of a process that died because of its memory: records the kept stream, unless a recording
+    /// already contains the end of the stream.
     pub(super) fn died(&mut self, run: RunKey, at: Moment, id: &Arc<str>) {
-        // The process was already recorded, or its exit was not reported, for example because its stream was not read.
+        // Return if the end of the stream is already recorded, or if no exit was reported, for example because gcwatch
+        // did not read the process.
         let Some(dead) = self.dead.get_mut(&run).filter(|dead| !dead.is_recorded) else {
             return;
         };
@@ -179,7 +184,7 @@ impl Writer {
                 Err(failed) => self.abandon(place, &failed),
             }
         }
-        // A hostile stream can be long, so the largest recordings are completed early.
+        // A hostile process can send a stream of any length, so complete the largest recordings early.
         while self.open.iter().map(|open| open.bytes).sum::<u64>() > self.files.max_bytes() {
             let each = self.open.iter().enumerate();
             let Some((largest, _)) = each.max_by_key(|(_, open)| open.bytes) else {
@@ -210,7 +215,7 @@ impl Writer {
     }
 
     fn begin(&self, run: RunKey, share: Option<QuotaOwner>, id: &Arc<str>, until: Instant) -> Option<Recording> {
-        // There is no kept stream of a process that gcwatch does not read.
+        // gcwatch keeps no stream of a process that it does not read.
         let Some(kept) = self.boxes.follow(run) else {
             self.recordings.forget(id);
             return None;
