@@ -163,7 +163,7 @@ fn price(now: &Measures, expected: &Expected) -> String {
     let memory: &dyn Fn(f64) -> String = &|value| bytes(value).to_string();
     let cores: &dyn Fn(f64) -> String = &|value| format!("{value:.2} cores");
     format!(
-        "median pause {} now, {}; memory {} now, change {}; CPU {} now, {}; longest pauses are not predictable",
+        "median pause {} now, {}; memory {} now, change {}; CPU {} now, {} (longest pauses are not predictable)",
         known(now.median_pause_ns, &millis),
         range(expected.median_pause_ns, &millis),
         known(now.memory, memory),

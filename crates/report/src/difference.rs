@@ -1,4 +1,4 @@
-//! Comparison of two recordings, by generation and type.
+//! Comparison of two recordings, for all collections and by generation and type.
 
 use std::io::{self, Write};
 
@@ -17,11 +17,11 @@ pub struct RecordingTotals {
     pub file: String,
     /// Totals over all processes of the recording.
     pub totals: Totals,
-    /// Observed time, in ns.
+    /// Observed time, in nanoseconds.
     pub observed_ns: i64,
 }
 
-/// A figure of both recordings.
+/// A figure with its values in both recordings.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Figure {
     /// Name of the figure, for example `pause p99`.
@@ -176,8 +176,8 @@ pub fn write(
     }
     head(out, &COLUMNS)?;
     for difference in differences {
-        // If only the end of a collection was observed, its type and its pause are unknown, so a comparison is not
-        // useful.
+        // If only the end of a collection was observed, its type and its pause are unknown. Such collections cannot be
+        // compared usefully.
         if difference.generation.is_some() && difference.gc_type.is_none() {
             continue;
         }
@@ -217,7 +217,7 @@ fn shown(value: Option<f64>, unit: Unit) -> String {
 /// Minimum relative change that is reported.
 const NOISE: f64 = 0.05;
 
-/// Returns one line with the figures that improved, the figures that got worse, and the figures that changed otherwise.
+/// Returns one line with the figures that improved, the figures that got worse, and the neutral figures that changed.
 /// Lower durations and shares of time are better; counts and amounts are neutral. Returns `None` if no figure is known
 /// in both recordings.
 fn verdict(figures: &[Figure]) -> Option<String> {
@@ -228,9 +228,10 @@ fn verdict(figures: &[Figure]) -> Option<String> {
         };
         known = true;
         if figure.name == "collections" && before <= 0.0 && after > 0.0 {
-            other.push(format!("no collection before, {after:.0} after"));
+            other.push(format!("no collections before, {after:.0} after"));
         }
-        // A change from 0 has no percentage. Quantiles between the median and the maximum add no information.
+        // A change from 0 has no percentage. The verdict omits the number of collections, because it depends on the
+        // length of the recording, and p95, because the median, p99 and the maximum already describe the pauses.
         let is_new = before <= 0.0 && after > 0.0 && figure.unit == Unit::Share;
         let differs = before > 0.0 && (after / before - 1.0).abs() >= NOISE;
         if !(is_new || differs) || matches!(figure.name, "collections" | "pause p95") {
@@ -280,10 +281,12 @@ mod tests {
         }
     }
 
-    /// Scenario: the median is shorter, the maximum longer, more time is stopped and more is allocated; in another case
-    /// the figures differ little; in a third case there were no collections before.
-    /// Guarantee: the verdict states which figures are better and which are worse, shares in percentage points. The
-    /// verdict also states if there is no difference, or if there were no collections before.
+    /// Scenario: the median is shorter and the maximum is longer, more time is stopped, and more is allocated. In a
+    /// second case, the figures differ little. In a third case, no figure is known. In a fourth case, there were no
+    /// collections before.
+    /// Guarantee: the verdict lists the better, the worse and the changed figures, with shares in percentage points.
+    /// The verdict states that there is no difference, or that there were no collections before. Without figures, the
+    /// verdict is `None`.
     #[test]
     fn verdict_lists_better_and_worse_figures() {
         let all = [
@@ -307,7 +310,7 @@ mod tests {
         ];
         assert_eq!(
             verdict(&first).as_deref(),
-            Some("worse: time stopped +5.00 pp; changed: no collection before, 28 after")
+            Some("worse: time stopped +5.00 pp; changed: no collections before, 28 after")
         );
     }
 }

@@ -1,5 +1,5 @@
 //! The contents of a page about recordings. Users can send this page to others. The page corresponds to the page of a
-//! live process, as far as a recording contains the data.
+//! live process, without data that a recording does not contain.
 
 use incidents::IncidentRecord;
 use serde::Serialize;

@@ -1,14 +1,16 @@
-//! The parts of the API records that are displayed.
+//! The parts of the API records that `gcwatch top` displays.
 
 use base::text::shown;
 use rule_engine::ledger::Ledger;
 use serde::{Deserialize, Deserializer};
 
-/// Deserializes a text that is bounded and safe to display ([`shown`]).
+/// Deserializes a text, shortens it to [`MAX_CHARS`] characters, and makes it safe to display ([`shown`]). Null becomes
+/// an empty text.
 fn text<'de, D: Deserializer<'de>>(deserializer: D) -> Result<String, D::Error> {
     Option::<String>::deserialize(deserializer).map(|text| clean(&text.unwrap_or_default()))
 }
 
+/// Deserializes a text like [`text`], but null or an empty text becomes `None`.
 fn some_text<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<String>, D::Error> {
     Option::<String>::deserialize(deserializer)
         .map(|text| text.map(|text| clean(&text)).filter(|text| !text.is_empty()))
@@ -111,13 +113,13 @@ pub(super) struct Row {
 }
 
 impl Row {
-    /// Returns whether the row has any figures or a severity.
+    /// Returns whether the row has figures of the last minute or a severity.
     pub(super) fn is_read(&self) -> bool {
         self.minute.is_some() || self.severity.is_some()
     }
 }
 
-/// Memory of a process by kind, in bytes.
+/// Memory of a process by kind, in bytes; each value is `None` if unknown.
 #[derive(Debug, Clone, Copy, Default, Deserialize)]
 #[serde(default)]
 pub(super) struct MemoryLines {
@@ -135,15 +137,16 @@ pub(super) struct MemoryLines {
 }
 
 impl MemoryLines {
-    /// Returns the bytes of all objects, whether or not a full collection has examined the objects. Returns `None` if
-    /// both figures are unknown.
+    /// Returns the bytes of all objects, regardless of whether a full collection has visited the objects. An unknown
+    /// figure counts as 0. Returns `None` if both figures are unknown.
     pub(super) fn objects(&self) -> Option<u64> {
         let all = [self.live, self.not_looked_at];
         all.into_iter().flatten().reduce(u64::saturating_add)
     }
 
-    /// Returns the sort key of rows: the sum of the limit that was never reached and the memory beyond working room, or
-    /// `None` if both are unknown. Working room does not count, because it cannot be saved.
+    /// Returns the sort key of rows: the sum of the limit that was never reached and the memory beyond working room. An
+    /// unknown figure counts as 0. Returns `None` if both figures are unknown. Working room does not count, because the
+    /// collector uses it.
     pub(super) fn order(&self) -> Option<u64> {
         let lines = [self.limit_never_reached, self.beyond_working_room];
         lines.into_iter().flatten().reduce(u64::saturating_add)
@@ -167,7 +170,7 @@ pub(super) struct Minute {
 }
 
 impl Minute {
-    /// Returns the rate per second over the last minute, or `None` if the length of the window is 0.
+    /// Returns the rate per second of a count over the last minute, or `None` if the length of the window is 0.
     pub(super) fn rate(&self, count: u64) -> Option<f64> {
         (self.window_ns > 0).then(|| count as f64 / (self.window_ns as f64 / 1e9))
     }
@@ -177,11 +180,11 @@ impl Minute {
     }
 }
 
-/// The last 30 minutes as points.
+/// The last 30 minutes as points of 30 s, the oldest first.
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(default)]
 pub(super) struct Spark {
-    /// Stopped time in per mille.
+    /// Share of stopped time, in per mille; `None` if unknown.
     pub(super) stopped: Vec<Option<u64>>,
 }
 
@@ -211,7 +214,7 @@ pub(super) struct Memory {
     pub(super) heap_limit_note: Option<String>,
 }
 
-/// Columns of ten seconds each.
+/// The history as columns, with one entry per interval of `bucket_ms`.
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(default)]
 pub(super) struct History {
@@ -222,7 +225,7 @@ pub(super) struct History {
     pub(super) heap: Heap,
 }
 
-/// Bytes after the last collection of each column.
+/// Bytes of each generation after the last collection in each interval; `None` if unknown.
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(default)]
 pub(super) struct Heap {
@@ -234,7 +237,8 @@ pub(super) struct Heap {
 }
 
 impl Heap {
-    /// Returns the sum of all generations, or `None` if the size of every generation is unknown.
+    /// Returns the sum of the known sizes of the generations in one interval, or `None` if no size is known. `place` is
+    /// the index of the interval.
     pub(super) fn all(&self, place: usize) -> Option<u64> {
         let columns = [&self.gen0, &self.gen1, &self.gen2, &self.loh, &self.poh];
         let known = columns.iter().filter_map(|column| column.get(place).copied().flatten());
@@ -244,7 +248,7 @@ impl Heap {
     }
 }
 
-/// A reason for collections.
+/// Collections with the same reason, generation and type, or the remaining collections if `rest` is true.
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(default)]
 pub(super) struct Cause {
