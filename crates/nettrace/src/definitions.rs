@@ -1,4 +1,4 @@
-//! The definitions of a stream, and the consumer's interest in them.
+//! The definitions of a stream, and the consumer's interest in each definition.
 
 use std::collections::HashMap;
 use std::fmt;
@@ -9,8 +9,8 @@ use crate::limits::{DENSE_METADATA_IDS, Limits};
 use crate::metadata::Metadata;
 use crate::options::Interest;
 
-/// Length up to which the list of definitions grows in small steps. A live stream has few definitions and retains them,
-/// so large steps would waste memory.
+/// Length up to which the list of definitions grows in small steps. The decoder of a live stream keeps few definitions
+/// for a long time, so large steps would waste memory.
 const SMALL_LIST: usize = 64;
 const GROWTH_STEP: usize = 4;
 
@@ -31,14 +31,14 @@ struct Definition {
     tag: Option<u32>,
 }
 
-/// The definitions of a stream. An index is not reused while events can be waiting, so redefining a metadata id does
-/// not affect earlier events.
+/// The definitions of a stream. An index is not reused while events can wait for delivery, so redefining a metadata id
+/// does not affect earlier events.
 pub(crate) struct Definitions {
     list: Vec<Definition>,
     /// Targets by metadata id.
     dense: Vec<Target>,
     sparse: HashMap<u32, Target>,
-    /// Definitions with label overrides applied.
+    /// Targets of events whose labels override a definition, by the index of the definition and by the overrides.
     changed: HashMap<(u32, Overrides), Target>,
     /// Whether a definition with overrides exceeded a limit. In this case, no more definitions with overrides are
     /// created.
@@ -73,14 +73,15 @@ impl Definitions {
         }
     }
 
-    /// Returns the definition at an index and the tag of its events, or `None` if there is no such definition.
+    /// Returns the definition at an index and the tag of its events, or `None` if no definition has this index.
     #[inline]
     pub(crate) fn get(&self, place: u32) -> Option<(&Metadata, u32)> {
         let definition = self.list.get(place as usize)?;
         Some((&definition.metadata, definition.tag.unwrap_or_default()))
     }
 
-    /// Records a definition of the stream. `offset` is the position of the definition in the stream, in bytes.
+    /// Records a definition of the stream. `offset` is the position of the definition in the stream, in bytes. Returns
+    /// an error if the definition exceeds a limit.
     pub(crate) fn define(&mut self, metadata: Metadata, offset: u64) -> Result<(), Error> {
         let id = metadata.id;
         // Ignore a definition that is repeated unchanged.
@@ -107,8 +108,8 @@ impl Definitions {
         Ok(())
     }
 
-    /// Returns the action for events whose definition is overridden by labels. If there are too many combinations, the
-    /// labels are ignored.
+    /// Returns the action for events whose definition is overridden by labels. If the overridden definitions exceed a
+    /// limit, new combinations of labels are ignored.
     pub(crate) fn overridden(&mut self, target: Target, overrides: Overrides) -> Target {
         let (Target::Uninteresting(place) | Target::Wanted(place)) = target else {
             return target;
@@ -131,7 +132,8 @@ impl Definitions {
         changed
     }
 
-    /// Removes all definitions, because their ids will be reused. Must not be called while events wait.
+    /// Removes all definitions, because the stream will reuse their ids. Must not be called while events wait for
+    /// delivery.
     pub(crate) fn forget(&mut self) {
         self.list.clear();
         self.dense.clear();
@@ -141,9 +143,9 @@ impl Definitions {
         self.memory = 0;
     }
 
-    /// Returns the heap size, in bytes.
+    /// Returns the heap memory of the definitions, in bytes.
     pub(crate) fn memory_bytes(&self) -> usize {
-        // The capacity of the list exceeds the definitions that `memory` counts.
+        // `memory` counts only definitions in the list, so add the spare capacity of the list.
         let spare = self.list.capacity() - self.list.len();
         self.memory
             + spare * size_of::<Definition>()
@@ -178,8 +180,8 @@ impl Definitions {
     }
 }
 
-/// Returns the size of a hash table with the given capacity, in bytes. Each bucket takes an entry and one byte, and one
-/// eighth of the buckets stays free.
+/// Returns the size of a hash table with the given capacity, in bytes. Each bucket takes the size of an entry plus one
+/// byte, and one eighth of the buckets stays free.
 pub(crate) fn table_bytes<T>(capacity: usize) -> usize {
     (capacity + capacity / 7) * (size_of::<T>() + 1)
 }
@@ -204,8 +206,10 @@ mod tests {
         }
     }
 
-    /// Scenario: ids are small and huge; one id is redefined unchanged, one as a different event.
-    /// Guarantee: `interest` is called once per definition, and a redefinition does not change the old index.
+    /// Scenario: ids are small and huge. Two ids are redefined unchanged, and one of them is then redefined as a
+    /// different event. Then all definitions are removed.
+    /// Guarantee: `interest` is not called for an unchanged redefinition. The old index of a redefined id keeps the old
+    /// definition. A removed id is unknown.
     #[test]
     fn redefinition_keeps_old_index() {
         let asked = std::sync::Arc::new(std::sync::atomic::AtomicU32::new(0));
@@ -243,8 +247,8 @@ mod tests {
         assert_eq!(definitions.target(1), Target::Unknown);
     }
 
-    /// Scenario: a stream redefines a metadata id more often than the limit allows definitions.
-    /// Guarantee: the decoder returns an error at the limit.
+    /// Scenario: a stream redefines a metadata id more often than the limit on definitions allows.
+    /// Guarantee: the definition that exceeds the limit is refused with an error.
     #[test]
     fn endless_definitions_reach_a_limit() {
         let mut definitions = Definitions::new(Box::new(|_| None), &Limits::for_files());

@@ -1,4 +1,4 @@
-//! Facts from the files of a process that possibly runs .NET.
+//! Facts about a process that possibly runs .NET, from the files of the process in `/proc`.
 
 use std::ffi::OsStr;
 use std::fs::File;
@@ -18,9 +18,9 @@ const MAX_CMDLINE_BYTES: u64 = 16 << 10;
 const MAX_ENVIRON_BYTES: u64 = 1 << 20;
 const MAX_MAPS_BYTES: u64 = 32 << 20;
 const MAX_UPTIME_BYTES: u64 = 256;
-/// Size of an ELF header, which contains the machine of a program.
+/// Size of an ELF header, in bytes. The header contains the architecture of a program.
 const ELF_HEADER_BYTES: u64 = 64;
-/// Libraries that only a .NET runtime maps. NativeAOT and single-file programs map neither of these libraries.
+/// Libraries that only a .NET runtime maps. NativeAOT and single-file programs map neither library.
 const LIBRARIES: [&str; 2] = ["/libcoreclr.so", "/libclrjit.so"];
 
 /// A process that possibly runs .NET.
@@ -35,8 +35,8 @@ pub(super) struct Candidate<'a> {
 }
 
 impl<'a> Candidate<'a> {
-    /// Reads the identity of a process. Returns `None` for a process without user memory: a kernel thread, or an exited
-    /// process.
+    /// Reads the identity of a process. Returns `None` for a process without user memory: a kernel thread, or a process
+    /// that has exited and that its parent has not reaped. Returns an error if a file cannot be read.
     pub(super) fn read(host: &'a Host, pid: u32) -> io::Result<Option<Self>> {
         let directory = host.proc_root().join(pid.to_string());
         let stat = Self::stat(host, pid)?;
@@ -54,13 +54,13 @@ impl<'a> Candidate<'a> {
         }))
     }
 
-    /// Reads the `stat` file of a process.
+    /// Reads the `stat` file of a process. Returns an error if the file cannot be read or parsed.
     pub(super) fn stat(host: &Host, pid: u32) -> io::Result<Stat> {
         let path = host.proc_root().join(pid.to_string()).join("stat");
         parse_stat(&read_bounded(&path, MAX_STAT_BYTES)?).ok_or_else(|| io::ErrorKind::InvalidData.into())
     }
 
-    /// Returns the name of the process's socket.
+    /// Returns the name that the process's diagnostics socket should have.
     pub(super) fn socket_name(&self) -> SocketName {
         SocketName {
             pid: self.ns_pid,
@@ -68,7 +68,8 @@ impl<'a> Candidate<'a> {
         }
     }
 
-    /// Returns the settings of the diagnostics socket in the environment, or `None` if the environment cannot be read.
+    /// Returns the settings of the diagnostics socket from the environment of the process, or `None` if the environment
+    /// cannot be read.
     pub(super) fn environ(&self) -> Option<Environ> {
         let environ = read_bounded(&self.directory.join("environ"), MAX_ENVIRON_BYTES);
         environ.ok().map(|text| parse_environ(&text))
@@ -95,28 +96,31 @@ impl<'a> Candidate<'a> {
             .map_or_else(|| "its user".to_owned(), |uid| format!("uid {uid}"))
     }
 
-    /// Returns a remedy for missing permissions to the files of the process's user.
+    /// Returns the remedy if the permissions of this process are not sufficient to access the process.
     pub(super) fn remedy(&self) -> String {
         self.host.credentials().remedy(self.status.uid)
     }
 
-    /// Returns `/proc/PID/root` if the paths of the process differ from the paths of this process: because of another
-    /// mount namespace or another root directory.
+    /// Returns `/proc/PID/root` if the process has a root directory other than `/` or is in a different mount
+    /// namespace, because its paths then have a different meaning in this process. Returns `None` otherwise, and also
+    /// if the links in `/proc` cannot be read.
     pub(super) fn foreign_root(&self) -> Option<PathBuf> {
         let root = self.directory.join("root");
         let changed = std::fs::read_link(&root).is_ok_and(|link| link != Path::new("/"));
         (changed || self.in_other_namespace("mnt")).then_some(root)
     }
 
-    /// Returns whether the process is in another namespace; `false` if this cannot be determined, because files below
-    /// another root would not be readable either.
+    /// Returns whether the process and this process are in different namespaces. `kind` is the name of a file in
+    /// `/proc/PID/ns`, such as `mnt`. Returns `false` if a namespace cannot be read: files below `/proc/PID/root`
+    /// require the same permission, so they would not be readable either.
     pub(super) fn in_other_namespace(&self, kind: &str) -> bool {
         let theirs = std::fs::read_link(self.directory.join("ns").join(kind));
         let ours = std::fs::read_link(self.host.proc_root().join("self/ns").join(kind));
         matches!((theirs, ours), (Ok(theirs), Ok(ours)) if theirs != ours)
     }
 
-    /// Returns the directory of the socket from the perspective of the process.
+    /// Returns the directory of the socket as a path of the process: `TMPDIR`, or `/tmp` if `TMPDIR` is unset or
+    /// `environ` is `None`.
     pub(super) fn tmpdir(&self, environ: Option<&Environ>) -> PathBuf {
         match environ.and_then(|environ| environ.tmpdir.as_ref()) {
             None => PathBuf::from("/tmp"),
@@ -128,9 +132,9 @@ impl<'a> Candidate<'a> {
         }
     }
 
-    /// Returns the private directories of the process's user in which a later runtime can create its socket (issue 5563
-    /// of dotnet/diagnostics): `XDG_RUNTIME_DIR` if the environment is readable and sets it, and `/run/user/UID` if the
-    /// user is known.
+    /// Returns the private directories of the process's user in which a future runtime can create its socket (issue
+    /// 5563 of dotnet/diagnostics): `XDG_RUNTIME_DIR` if the environment is readable and sets it, and `/run/user/UID`
+    /// if the user is known.
     pub(super) fn runtime_directories(&self, environ: Option<&Environ>) -> Vec<PathBuf> {
         let named = environ.and_then(|environ| environ.runtime_dir.clone());
         let usual = self.status.uid.map(|uid| PathBuf::from(format!("/run/user/{uid}")));
@@ -139,27 +143,28 @@ impl<'a> Candidate<'a> {
         directories
     }
 
-    /// Returns whether this candidate is the scanning process. A socket named by the operator never belongs to this
-    /// process: in separate pid namespaces, both processes can have pid 1 and the same start time.
+    /// Returns whether this candidate is the scanning process. A socket that the operator configured never belongs to
+    /// the scanning process. If the owner of the socket is in a different pid namespace, the owner and the scanning
+    /// process can both have pid 1 and the same start time, so their socket names do not differ.
     pub(super) fn is_own(&self) -> bool {
         self.host.own_pid() == Some(self.pid)
     }
 
-    /// Returns the architecture of the process's program, or `None` if the program cannot be read.
+    /// Returns the architecture of the process's program, or `None` if the program file cannot be read.
     pub(super) fn program(&self) -> Option<Program> {
         let exe = self.directory.join("exe");
         let header = read_bounded(&exe, ELF_HEADER_BYTES).ok()?;
         Some(Program::new(std::fs::read_link(&exe).ok().as_deref(), &header))
     }
 
-    /// Returns the runtime library among the mapped files, or `None` if no runtime library is mapped. Returns an error
-    /// if the mapped files cannot be read.
+    /// Returns the path of the mapped runtime library, or `None` if no runtime library is mapped. Returns an error if
+    /// the list of mapped files cannot be read.
     pub(super) fn runtime_library(&self) -> io::Result<Option<PathBuf>> {
         let maps = File::open(self.directory.join("maps"))?.take(MAX_MAPS_BYTES);
         library_in(BufReader::new(maps))
     }
 
-    /// Returns whether the mapped files can be read.
+    /// Returns whether the list of mapped files can be opened.
     pub(super) fn shows_its_maps(&self) -> bool {
         File::open(self.directory.join("maps")).is_ok()
     }
@@ -206,7 +211,8 @@ mod tests {
 
     /// Scenario: the mapped files belong to a framework-dependent program, a self-contained program, and a program
     /// without .NET but with similar file names.
-    /// Guarantee: the library is identified by its exact file name, and its version by the directory of the framework.
+    /// Guarantee: the library is identified by its exact file name. Its version is the directory of the shared
+    /// framework, and is unknown for a self-contained program.
     #[test]
     fn library_and_version_are_found_in_maps() {
         let library = |text: &str| library_in(text.as_bytes()).unwrap().map(Evidence::Library);

@@ -1,4 +1,4 @@
-//! V6 streams as written by one-collect, and features that only V6 has.
+//! Tests of V6 streams as one-collect writes them, and of features that only V6 has.
 
 use nettrace::encode::{EncodeError, Encoder, EventRecord, Forget, Label, ThreadRecord};
 use nettrace::{Ending, Field, FieldType, Format, Gap, Metadata, Options, Order};
@@ -55,10 +55,10 @@ fn thread(index: u64, process: u64, thread: u64) -> ThreadRecord<'static> {
     }
 }
 
-/// Scenario: blocks are as written by one-collect: a sequence point that forgets the threads, then stacks, threads and
-/// labels; the capture thread is 0, and the numbers restart with each block.
-/// Guarantee: events have the threads and processes of their block although indexes are reused; activities and stacks
-/// are present; version, level, keywords and losses are unknown.
+/// Scenario: blocks are as one-collect writes them: a sequence point that forgets the threads, then stacks, threads and
+/// events with labels. The capture thread is 0, and the sequence numbers restart with each block.
+/// Guarantee: events have the threads and processes of their block, although indexes are reused. Activities and stacks
+/// are present. Version, level, keywords and losses are unknown.
 #[test]
 fn one_collect_stream_is_read() {
     let mut encoder = encoder();
@@ -99,9 +99,10 @@ fn one_collect_stream_is_read() {
     assert_eq!((metadata.name.as_str(), metadata.fields.len()), ("GCStart", 1));
 }
 
-/// Scenario: a writer numbers events; a thread is removed with a loss, and its index is reused.
-/// Guarantee: the loss is reported with the OS id, between the thread's last event and the next sequence point; the
-/// numbers of the new thread restart at 1.
+/// Scenario: a thread loses events before its first event and before its removal. A new thread reuses the index, and
+/// loses an event before the next sequence point.
+/// Guarantee: each loss is reported with the OS id of its thread, between the last event of the thread and the next
+/// event or sequence point. The sequence numbers of the new thread start at 1.
 #[test]
 fn removed_thread_reports_its_losses() {
     let mut encoder = encoder();
@@ -136,7 +137,7 @@ fn removed_thread_reports_its_losses() {
 
 /// Scenario: labels set version, level, keywords and opcode of some events; the interest depends on the version.
 /// Guarantee: events with labels have a definition with the overrides, and the other events have the original
-/// definition; `interest` is called for each definition.
+/// definition. `interest` is called for each of these definitions.
 #[test]
 fn label_overrides_definition() {
     let mut encoder = encoder();
@@ -198,8 +199,8 @@ fn label_overrides_definition() {
 }
 
 /// Scenario: a sequence point forgets the definitions, and ids are reused.
-/// Guarantee: events before the sequence point have the old definitions; later events have the new definitions or no
-/// definition.
+/// Guarantee: the event before the sequence point has the old definition, and the first event afterwards has the new
+/// definition. The event whose id is not defined again counts as an event without a definition.
 #[test]
 fn forgotten_definition_is_not_used() {
     let mut encoder = encoder();
@@ -226,7 +227,7 @@ fn forgotten_definition_is_not_used() {
     assert_eq!(story.stats.unknown_metadata, 1);
 }
 
-/// Scenario: the stream does not describe a thread.
+/// Scenario: the stream does not describe the thread of an event.
 /// Guarantee: the thread id of the event is the index of the thread, and the process is unknown.
 #[test]
 fn unknown_thread_keeps_its_index() {
@@ -236,7 +237,8 @@ fn unknown_thread_keeps_its_index() {
     assert_eq!((story.events()[0].thread, story.events()[0].process), (7, None));
 }
 
-/// Scenario: V6 items are written in V4, and items are too long for their length field.
+/// Scenario: a V4 encoder gets items that only V6 has, and encoders get items that are too long for their length
+/// fields.
 /// Guarantee: the encoder returns an error for each item.
 #[test]
 fn unencodable_item_is_refused() {
@@ -277,13 +279,14 @@ fn unencodable_item_is_refused() {
     assert!(matches!(encoder().threads(&[named]), Err(EncodeError::TooLong { .. })));
 }
 
-/// Output of one-collect (revision a8e3fd0) for twelve synthetic samples of three processes, and for a process that
-/// existed before the recording and exited.
+/// Output of one-collect (revision a8e3fd0): twelve synthetic samples of three processes. The stream reports that one
+/// of these processes existed before the recording and exited during the recording.
 const ONE_COLLECT: &[u8] = include_bytes!("one-collect.nettrace");
 
-/// Scenario: a stream was written by one-collect.
-/// Guarantee: each sample has its process, thread, processor, time, stack and payload; the header has its values and no
-/// process id.
+/// Scenario: a program reads the output of one-collect.
+/// Guarantee: each sample has its process, thread, processor, time, stack, payload and event id, and an unknown
+/// version. The events of the provider `Universal.System` have their process. The header has the number of processors
+/// and the clock, and no process id. The number of lost events is unknown.
 #[test]
 fn one_collect_output_is_read() {
     let story = story(ONE_COLLECT, everything(Order::Time));
@@ -328,8 +331,9 @@ fn one_collect_output_is_read() {
     assert_eq!((story.stats.lost, story.stats.late), (None, 0));
 }
 
-/// Scenario: the stream of one-collect is cut at every byte and read in chunks of one byte.
-/// Guarantee: the items are the first items of the whole stream, and the ending contains the position of the cut.
+/// Scenario: the output of one-collect is truncated after each byte and read in chunks of one byte.
+/// Guarantee: the items are the first items of the whole stream, and the ending contains the position of the
+/// truncation.
 #[test]
 fn one_collect_output_can_end_anywhere() {
     let whole = story(ONE_COLLECT, everything(Order::File));
