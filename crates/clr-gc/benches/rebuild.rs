@@ -1,10 +1,10 @@
-//! Speed at which streams are converted to collections: decoding only, and decoding with reconstruction.
+//! Speed of rebuilding collections from a stream: with only the events of collections decoded, and with every event
+//! decoded.
 //!
-//! Run with `cargo bench -p clr-gc`. By default the recordings in `tests/recordings` are read. Set
-//! `GCWATCH_BENCH_RECORDING` to the path of a nettrace file to read it as well.
+//! Run with `cargo bench -p clr-gc`. The benches read three of the recordings in `tests/recordings`. Set
+//! `GCWATCH_BENCH_RECORDING` to the path of a nettrace file to read this file, too.
 //!
-//! Measured on a virtual machine with two cores of an AMD EPYC, one of them in use (medians; every run copies each byte
-//! once):
+//! Medians on a virtual machine with two cores of an AMD EPYC, one of them in use. Every run copies each byte once.
 //!
 //! | Recording | rebuild | rebuild and decode every event |
 //! |---|---|---|
@@ -13,7 +13,7 @@
 //! | `net10-threads-server-datas`, 0.23 MB, 114 collections | 0.26 ms, 0.89 GB/s | 0.37 ms, 0.63 GB/s |
 //! | `svc8-workstation`, 0.11 MB, 93 collections | 0.20 ms, 0.55 GB/s | 0.23 ms, 0.48 GB/s |
 //!
-//! TraceEvent 4.0.0 reads the first recording at 310 MB/s and rebuilds its collections at 120 MB/s. The whole process
+//! TraceEvent 4.0.0 reads the first recording at 310 MB/s and rebuilds its collections at 120 MB/s. The command
 //! `gcwatch analyze` takes 14.9 ms for the first recording, including reading the file and writing 1,617 lines (`perf
 //! stat -r 20`).
 
@@ -27,7 +27,7 @@ use divan::Bencher;
 use divan::counter::BytesCount;
 use flate2::read::GzDecoder;
 
-/// Number of bytes passed to the stream at once, as in the command.
+/// Number of bytes passed to the stream at once, as in `gcwatch analyze`.
 const PIECE: usize = 256 * 1024;
 
 fn main() {
@@ -72,7 +72,7 @@ fn read(bytes: &[u8], scope: Scope) -> usize {
     std::iter::from_fn(|| stream.next_outcome()).count()
 }
 
-/// Decodes only the events that are needed to rebuild collections, and rebuilds them, as `analyze` does.
+/// Decodes only the events of collections, and rebuilds the collections, as `gcwatch analyze` does.
 #[divan::bench(args = recordings())]
 fn rebuild(bencher: Bencher<'_, '_>, path: &str) {
     let bytes = bytes(path);
@@ -81,7 +81,7 @@ fn rebuild(bencher: Bencher<'_, '_>, path: &str) {
         .bench(|| read(&bytes, Scope::Collections));
 }
 
-/// Rebuilds collections and decodes every event to its fields, as `events` does before it writes.
+/// Rebuilds collections and decodes the fields of every event, as `gcwatch events` does before it writes.
 #[divan::bench(args = recordings())]
 fn rebuild_and_decode_every_event(bencher: Bencher<'_, '_>, path: &str) {
     let bytes = bytes(path);

@@ -1,4 +1,4 @@
-//! Events as names and values, so that JSON or text can be written without code for each event.
+//! Events as names and values, so that one function can write every event as JSON or text.
 
 use std::fmt;
 
@@ -10,25 +10,26 @@ use super::text::Utf16;
 /// escaped control characters, bytes in hexadecimal, rows as `[{Name=value, ...}, ...]`.
 #[derive(Clone, Copy)]
 pub enum Value<'v> {
-    /// A number, pointer, count, bit set, or the number of an enumeration value.
+    /// An unsigned number: a pointer, count, bit set or value of an enumeration.
     U64(u64),
-    /// A number that can be negative.
+    /// A signed number.
     I64(i64),
     /// A single-precision floating-point number.
     F32(f32),
-    /// Text.
+    /// A text in UTF-16.
     Text(Utf16<'v>),
     /// Bytes without a known meaning, or a GUID in wire order.
     Bytes(&'v [u8]),
     /// A list of numbers.
     Numbers(Numbers<'v>),
-    /// A repeated part, which is a list of records.
+    /// A repeated part of the event, as rows with named fields.
     Rows(&'v dyn Table),
 }
 
 /// A type with named fields: an event, or a row of an event.
 pub trait Fields {
-    /// Calls `visit` with each field of the payload, by its name in the manifest of the runtime and in manifest order.
+    /// Calls `visit` with the name and the value of each field of the payload. Names and order are as in the runtime's
+    /// manifest.
     fn fields<'v>(&'v self, visit: &mut dyn FnMut(&'static str, Value<'v>));
 }
 
@@ -36,7 +37,7 @@ pub trait Fields {
 pub trait Table {
     /// Returns the number of rows.
     fn rows(&self) -> usize;
-    /// Calls `visit` with each row.
+    /// Calls `visit` with each row, in the order of the payload.
     fn each(&self, visit: &mut dyn FnMut(&dyn Fields));
 }
 

@@ -5,9 +5,9 @@ use crate::gc::account::cause::Cause;
 /// Source of the length of a part.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum PartKind {
-    /// The time between two events, or a phase time reported by the collector.
+    /// The length is the time between two events, or a phase time that the collector reported.
     Measured,
-    /// A length that is at least partly the result of a proportional division, or the remainder of a phase.
+    /// The length is at least partly the result of a proportional division, or the remainder of a phase.
     Estimated,
 }
 
@@ -36,8 +36,8 @@ pub struct AccountPart {
     pub kind: PartKind,
 }
 
-/// Division of the time of one or several stops. The parts add up to the stopped time exactly. No part is negative, and
-/// no part overlaps another part.
+/// Division of the time of one or several stops among causes. The parts add up to the stopped time exactly. No part is
+/// negative, and no part overlaps another part.
 ///
 /// Events delimit most parts: the edges of the stop, GCStart, the marks of the heap that was last to finish its roots,
 /// and the phase times. Time that no event explains is [`Cause::Unexplained`]. Two causes are not visible in events.
@@ -50,9 +50,9 @@ pub struct AccountPart {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Account {
     ns: [i64; Cause::COUNT],
-    /// One bit per cause whose part is known. The time of unknown causes is unexplained.
+    /// One bit for each cause whose part is known. The time of unknown causes is in [`Cause::Unexplained`].
     known: u32,
-    /// One bit per cause whose part was estimated.
+    /// One bit for each cause whose part is at least partly estimated.
     estimated: u32,
     /// Nanoseconds by which the part of each kind of root can be too large, in the order of [`Cause::ALL`].
     less: [i64; Cause::RANGED],
@@ -77,7 +77,7 @@ impl Account {
         account
     }
 
-    /// Creates an account without time. Causes that events can show are known to have taken no time.
+    /// Creates an account without time. Every cause that events can show is known and has no time.
     pub(super) fn nothing() -> Self {
         Self {
             known: ALL_BITS & !bit(Cause::NoCpu) & !bit(Cause::ToolSession),
@@ -85,16 +85,16 @@ impl Account {
         }
     }
 
-    /// Marks the time of a cause as unknown, unless the cause already has time.
+    /// Marks the time of a cause as unknown, unless the part of the cause is longer than 0.
     pub(super) fn forget(&mut self, cause: Cause) {
         if self.ns.get(cause as usize) == Some(&0) {
             self.known &= !bit(cause);
         }
     }
 
-    /// Creates an account from pairs of a cause and its nanoseconds. The rest of `total`, in nanoseconds, is
-    /// unexplained. Returns `None` if the parts exceed the total, or if a part is negative. This function is for tests
-    /// and for generated collections.
+    /// Creates an account from pairs of a cause and its nanoseconds, for tests and for generated collections. The rest
+    /// of `total`, in nanoseconds, is unexplained. Returns `None` if the parts exceed the total, or if a part is
+    /// negative.
     pub fn from_parts(parts: impl IntoIterator<Item = (Cause, i64)>, total: i64) -> Option<Self> {
         let mut account = Self::nothing();
         for (cause, ns) in parts {
@@ -135,8 +135,8 @@ impl Account {
         (ns.saturating_sub(less).max(0), ns.saturating_add(more))
     }
 
-    /// Returns the share of a part of `ns` nanoseconds in the sum of the ranges. Survivors and relocation lose or gain
-    /// time in proportion to their lengths.
+    /// Returns the share of a part of `ns` nanoseconds in the sum of `ranges`. Survivors and relocation lose or gain
+    /// the ranges of all roots in proportion to their own lengths.
     fn part_of(&self, ranges: &[i64], ns: i64) -> i64 {
         let sum = ranges.iter().fold(0, |sum: i64, ns| sum.saturating_add(*ns));
         let at = |cause: Cause| self.ns.get(cause as usize).copied().unwrap_or(0);
@@ -157,7 +157,8 @@ impl Account {
         }
     }
 
-    /// Bounds the time that each kind of root can gain by the sum of survivors and relocation, which lose this time.
+    /// Limits the time that each kind of root can gain to the sum of survivors and relocation, because this time is
+    /// taken from survivors and relocation.
     pub(super) fn bound_ranges(&mut self) {
         let at = |cause: Cause| self.ns.get(cause as usize).copied().unwrap_or(0);
         let most = at(Cause::Survivors).saturating_add(at(Cause::Relocate));
@@ -203,8 +204,8 @@ impl Account {
         self.ns.iter().fold(0, |sum, ns| sum.saturating_add(*ns))
     }
 
-    /// Adds the parts of another stop. A cause is known in the sum if it is known in either account. In an account in
-    /// which the cause is unknown, its time is unexplained. Sums saturate.
+    /// Adds the parts of another account. A cause is known in the sum if the cause is known in at least one account. If
+    /// the cause is unknown in an account, its time in that account is in [`Cause::Unexplained`]. Sums saturate.
     pub fn add(&mut self, other: &Self) {
         for (sum, ns) in self.ns.iter_mut().zip(other.ns) {
             *sum = sum.saturating_add(ns);
@@ -218,7 +219,7 @@ impl Account {
         self.estimated |= other.estimated;
     }
 
-    /// Subtracts the parts of an earlier sum.
+    /// Subtracts the parts of an earlier sum. No part becomes negative.
     pub(crate) fn subtract(&mut self, earlier: &Self) {
         for (sum, ns) in self.ns.iter_mut().zip(earlier.ns) {
             *sum = sum.saturating_sub(ns).max(0);
@@ -230,8 +231,8 @@ impl Account {
         }
     }
 
-    /// Records that the collecting threads had no CPU for `ns` nanoseconds. `ns` is limited to the whole stopped time.
-    /// The time is taken from all other parts in proportion, because its position in the stop is unknown.
+    /// Records that the collecting threads had no CPU for `ns` nanoseconds, at most for the whole stopped time. The
+    /// time is taken from all parts in proportion, because its position in the stop is unknown.
     pub fn had_no_cpu(&mut self, ns: i64) {
         let total = self.total();
         let ns = ns.clamp(0, total);
@@ -253,9 +254,9 @@ impl Account {
         self.estimate(Cause::NoCpu, taken);
     }
 
-    /// Records that the session of another tool lengthened the scan of GC handles by `ns` nanoseconds, which may be 0.
-    /// The time is taken from survivors first and then from handles, because survivors contain the time that is too
-    /// long for a scan of handles.
+    /// Records that the session of another tool lengthened the scan of GC handles by `ns` nanoseconds, which can be 0.
+    /// The time is taken from survivors first and then from handles. If a scan of handles takes unusually long, the
+    /// additional time is in the survivors' part.
     pub fn was_lengthened_by_tool(&mut self, ns: i64) {
         let of_survivors = self.lose(Cause::Survivors, ns);
         let of_handles = self.lose(Cause::Handles, ns.saturating_sub(of_survivors));
@@ -270,7 +271,7 @@ impl Account {
         self.estimate(Cause::ToolSession, of_survivors.saturating_add(of_handles));
     }
 
-    /// Takes time out of a part, which becomes an estimate. Returns the amount taken.
+    /// Takes at most `ns` nanoseconds out of a part, and marks the part as an estimate. Returns the amount taken.
     fn lose(&mut self, cause: Cause, ns: i64) -> i64 {
         let taken = self.take(cause, ns);
         if taken > 0 {
@@ -279,7 +280,7 @@ impl Account {
         taken
     }
 
-    /// Returns an account of the same time in which one cause owns all time, except for the time to stop and to resume
+    /// Returns an account of the same total in which `cause` owns all time except the time to suspend and resume
     /// threads, the time without a CPU, and the time added by another tool.
     pub(crate) fn all_of(&self, cause: Cause) -> Self {
         let mut of_one = Self::nothing();
@@ -294,7 +295,7 @@ impl Account {
         of_one
     }
 
-    /// Adds time to a part, which becomes known.
+    /// Adds time to a part, and marks the part as known.
     pub(super) fn put(&mut self, cause: Cause, ns: i64) {
         self.known |= bit(cause);
         if let Some(part) = self.ns.get_mut(cause as usize) {
@@ -302,7 +303,7 @@ impl Account {
         }
     }
 
-    /// Adds estimated time to a part. Zero time is not an estimate.
+    /// Adds estimated time to a part, and marks the part as known. A time of 0 is not an estimate.
     pub(super) fn estimate(&mut self, cause: Cause, ns: i64) {
         self.put(cause, ns);
         if ns > 0 {
@@ -347,10 +348,10 @@ const fn bit(cause: Cause) -> u32 {
 mod tests {
     use super::*;
 
-    /// Scenario: 700 of the 1,000 ns of a stop are known; the collecting threads had no CPU for 300 ns, for the length
-    /// of the stop, for longer, and for no time.
-    /// Guarantee: each part loses in proportion and becomes an estimate, and the sum is unchanged; zero time is known
-    /// and takes nothing; before the call the time is unknown.
+    /// Scenario: 700 ns of a stop of 1,000 ns are known. The collecting threads had no CPU for 300 ns, for the length
+    /// of the stop, for a longer time, and for no time.
+    /// Guarantee: each part loses time in proportion and becomes an estimate, and the sum is unchanged. A time of 0 is
+    /// known and takes nothing. Before the call, the time without a CPU is unknown.
     #[test]
     fn time_without_cpu_is_taken_from_all_parts() {
         let stop = Account::from_parts([(Cause::Plan, 500), (Cause::Stacks, 199), (Cause::Resume, 1)], 1000).unwrap();
@@ -379,9 +380,10 @@ mod tests {
         assert_eq!(none.kind(Cause::Plan), PartKind::Measured);
     }
 
-    /// Scenario: a stop has 300 ns in handles and 200 ns in survivors; a session of another tool lengthened the stop by
-    /// 250 ns, by no time, and by more than the length of the stop.
-    /// Guarantee: survivors lose time first, then handles, and no other part loses time. Zero time is known. A heap
+    /// Scenario: a stop has 300 ns in handles and 200 ns in survivors. A session of another tool lengthened the stop by
+    /// 250 ns, by no time, and by more than the length of the stop. A heap dump by another tool includes a wait for a
+    /// CPU.
+    /// Guarantee: survivors lose time first, then handles, and no other part loses time. A time of 0 is known. The heap
     /// dump does not own the time without a CPU.
     #[test]
     fn time_added_by_tool_is_taken_from_handles() {
