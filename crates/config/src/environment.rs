@@ -109,7 +109,7 @@ const PER_SIGNAL: [(&str, &str, Form); 9] = [
     ("INSECURE", "insecure", Form::Truth),
 ];
 
-/// Start of the names of the variables for profiles, which gcwatch does not send.
+/// Start of the names of the variables for profiles. gcwatch sends no profiles.
 const OF_PROFILES: &str = "OTEL_EXPORTER_OTLP_PROFILES_";
 
 /// Returns all variables that set keys, in the order of precedence.

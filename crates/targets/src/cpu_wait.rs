@@ -221,7 +221,7 @@ struct Sample {
     at: i64,
     ran: u64,
     waited: u64,
-    /// Page faults that read from disk; `None` for a thread that is not known to collect.
+    /// Page faults that read from disk; `None` for a thread that is not identified as a collecting thread.
     faults: Option<u64>,
     /// Part of the wait since the previous sample that was attributed to suspensions.
     given: u64,

@@ -1,4 +1,4 @@
-//! Outcomes that wait for the requests that they affected. Pure.
+//! Outcomes that wait for the requests that their collections stopped. Pure: the caller passes the time.
 
 use std::collections::VecDeque;
 use std::time::Duration;
@@ -12,16 +12,16 @@ use crate::requests::Batch;
 /// Maximum number of waiting outcomes, sufficient for a process that collects 500 times per second. If more outcomes
 /// wait, the oldest outcomes are released early.
 const MAX_HELD: usize = 1_024;
-/// Memory of an outcome with its parts on the heap, in bytes (measured).
+/// Measured memory of an outcome including its heap allocations, in bytes.
 const OUTCOME_BYTES: usize = 1_400;
 
-/// The waiting outcomes in order, each with the time at which it is released.
+/// The waiting outcomes in order of arrival, each with the time of its release.
 #[derive(Debug)]
 pub(crate) struct HeldBack {
     wait: Duration,
     outcomes: VecDeque<(Instant, Outcome)>,
     impacts: Impacts,
-    /// Tick since which every request has been observed; `None` if unknown.
+    /// Tick of the stream since which every request has been observed; `None` if unknown.
     since_ticks: Option<i64>,
 }
 
@@ -46,7 +46,7 @@ impl HeldBack {
         }
     }
 
-    /// Returns the number of bytes held on the heap.
+    /// Returns the estimated heap memory of the waiting outcomes, in bytes.
     pub(crate) fn memory_bytes(&self) -> usize {
         self.outcomes.len() * OUTCOME_BYTES
     }
@@ -57,8 +57,8 @@ impl HeldBack {
     }
 
     /// Returns the next outcome with its impact on requests, or `None` if no outcome waits or the next outcome is not
-    /// due yet. If `now` is `None`, every outcome is due. `sync_ticks` is the tick of the sync point in the stream of
-    /// the outcomes.
+    /// due yet. Every outcome is due if `now` is `None`, and the next outcome is due if more than [`MAX_HELD`] outcomes
+    /// wait. `sync_ticks` is the tick of the sync point in the stream of the outcomes.
     pub(crate) fn pop(&mut self, now: Option<Instant>, sync_ticks: i64) -> Option<Outcome> {
         let is_over = self.outcomes.len() > MAX_HELD;
         let (at, _) = self.outcomes.front()?;
@@ -69,7 +69,8 @@ impl HeldBack {
         if let Outcome::Collection(collection) = &mut outcome {
             let begin = collection.start.map(|start| sync_ticks.saturating_add(start));
             let is_known = self.since_ticks.zip(begin).is_some_and(|(since, begin)| since <= begin);
-            // If all requests were observed, a collection without an entry is known to have stopped no request.
+            // If every request since the start of the collection was observed, a collection without an entry stopped no
+            // request.
             let impact = self.impacts.take(collection.number);
             collection.requests = impact.or_else(|| is_known.then(Default::default));
         }

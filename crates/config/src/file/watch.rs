@@ -12,19 +12,19 @@ use tokio::time::Instant;
 use targets::FileReading;
 use targets::inotify::{Changes, Inotify};
 
-/// Quiet period before a change is reported: editors write a file in several steps, and Kubernetes renames files.
+/// Quiet period before a change is reported, because editors write a file in several steps and Kubernetes renames
+/// files.
 const QUIET: Duration = Duration::from_millis(200);
-/// Maximum time for which a change waits for the quiet period. A file that is written continuously is read after this
-/// time.
+/// Maximum time for which a change waits for the quiet period. Files that change continuously are read after this time.
 const LONGEST_WAIT: Duration = Duration::from_secs(2);
-/// Interval between reads without a notification (network file systems send no notifications).
+/// Interval between reads if no notification arrives. Network file systems send no notifications.
 const SLOW_LOOK: Duration = Duration::from_secs(60);
 /// Interval between reads without inotify.
 const FAST_LOOK: Duration = Duration::from_secs(5);
-/// Pause between two reads of notifications, which limits the cost of a continuous writer.
+/// Pause between two reads of notifications. The pause limits the CPU time for notifications of a continuous writer.
 const READ_PAUSE: Duration = Duration::from_millis(20);
-/// Maximum number of notifications per read. If reading causes notifications (a trace of gcwatch in the same
-/// directory), there is no last notification.
+/// Maximum number of notifications per read. Without this limit, a read would never end if it causes further
+/// notifications, for example because a trace of gcwatch is written to the watched directory.
 const MAX_EVENTS: usize = 1024;
 /// Timeout for reading the files.
 pub const READ_TIMEOUT: Duration = Duration::from_secs(5);
@@ -35,21 +35,21 @@ const LARGEST: u64 = 4 << 20;
 const MAX_FILES: usize = 1000;
 
 /// A watch for changes of several files, or of the YAML files of a directory. The files can be written in place,
-/// replaced by a rename, or changed through a symbolic link, as Kubernetes does with a ConfigMap (`..data`).
+/// replaced by a rename, or changed through a symbolic link, as in a ConfigMap that Kubernetes mounts (`..data`).
 #[derive(Debug)]
 pub struct Watch {
     paths: Vec<PathBuf>,
     seen: Vec<Option<u64>>,
     notifications: io::Result<Changes>,
-    /// Whether a notification has arrived for which no call has returned yet. A cancelled call therefore loses no
-    /// notification.
+    /// Whether a comparison of the files is due, because a notification has arrived or the interval between reads has
+    /// passed. The field survives a cancelled call, so that a cancelled call loses no notification.
     pending: bool,
     reading: FileReading,
 }
 
 impl Watch {
-    /// Starts to watch `paths`. Changes are relative to the current contents. Requires a tokio runtime. Missing files
-    /// can appear later. Blocks the calling thread, because it reads the files.
+    /// Starts to watch `paths`. Changes are relative to the current contents. A file that does not exist yet can be
+    /// created later. Requires a tokio runtime. Blocks the calling thread, because this function reads the files.
     pub fn new(paths: Vec<PathBuf>) -> Self {
         let notifications = Changes::begin();
         if let Ok(notifications) = &notifications {
@@ -105,7 +105,7 @@ impl Watch {
         let inotify = self.notifications.as_ref().ok().map(Changes::inotify).cloned();
         let paths = self.paths.clone();
         let read = self.reading.within(READ_TIMEOUT, move || {
-            // Links can lead to other directories now, which must be watched before the files are read.
+            // Links can point to different directories now. Watch these directories before the files are read.
             if let Some(inotify) = inotify {
                 watch(&inotify, &paths);
             }
@@ -114,8 +114,8 @@ impl Watch {
         read.await.ok()
     }
 
-    /// Waits until no notification has arrived for [`QUIET`], at most [`LONGEST_WAIT`]. Returns at once without
-    /// inotify.
+    /// Waits until no notification has arrived for [`QUIET`], at most [`LONGEST_WAIT`]. Returns immediately if inotify
+    /// does not work.
     async fn quiet(&mut self) {
         let Ok(notifications) = &self.notifications else {
             return;
@@ -154,8 +154,8 @@ async fn next(notifications: &Changes) -> io::Result<()> {
     Ok(())
 }
 
-/// Returns the YAML files of a directory, sorted by name, except hidden files. A mounted ConfigMap is a directory of
-/// links. Too many files are an error.
+/// Returns the YAML files of a directory, sorted by name, except hidden files. Symbolic links count, because a mounted
+/// ConfigMap is a directory of links. Returns an error if there are more than [`MAX_FILES`] files.
 pub(crate) fn yaml_files(directory: &Path) -> io::Result<Vec<PathBuf>> {
     let mut files = Vec::new();
     for entry in std::fs::read_dir(directory)? {
@@ -200,7 +200,7 @@ fn directories(paths: &[PathBuf]) -> BTreeSet<PathBuf> {
                 Err(_) => break,
             }
         }
-        // The directory itself can be reached through links (`..data`).
+        // A directory in the path can be a link (`..data`), so also watch the resolved parent directory.
         if let Ok(real) = path.canonicalize() {
             directories.extend(real.parent().map(Path::to_owned));
         }

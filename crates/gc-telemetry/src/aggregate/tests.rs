@@ -121,7 +121,8 @@ fn only(mut all: Vec<(Arc<Origin>, Vec<Metric>)>) -> (Arc<Origin>, Vec<Metric>) 
 /// Scenario: a service has two processes in one container and a third process in another container; the first process
 /// exits.
 /// Guarantee: figures of a container count once, even if another process of the container continues to report these
-/// figures; gauges follow their rules; the number of processes is known; the counter of kills neither falls nor jumps.
+/// figures. Gauges follow their rules, and the number of processes is reported. The counter of kills neither falls nor
+/// jumps.
 #[test]
 fn container_counts_once() {
     let options = MetricOptions::default();

@@ -27,7 +27,7 @@ use crate::guard::channel::{ReceiveOutcome, receive, send};
 use crate::guard::message::{FromGuard, MAX_IDS, ToGuard};
 use crate::guard::{HEARTBEAT_INTERVAL, SILENT_SECONDS};
 
-/// Argument with which gcwatch starts a guard. The help does not show this argument, because it is not a command.
+/// Argument that starts this program as a guard. The help does not show this argument, because only gcwatch uses it.
 pub(super) const ARGUMENT: &str = "guard";
 
 /// Returns whether this process was started as a guard.

@@ -162,8 +162,8 @@ fn own_connections_are_not_counted_as_foreign() {
 }
 
 /// Scenario: looks fail, do not show gcwatch's own connection, or can read only gcwatch's own table.
-/// Guarantee: it is unknown whether other tools are connected, unless gcwatch's own table shows their connections. Two
-/// looks at only gcwatch's own table are compared with each other.
+/// Guarantee: gcwatch reports connections of other tools only if its own table shows them, and otherwise reports that
+/// the connections are unknown. Two looks at only gcwatch's own table are compared with each other.
 #[test]
 fn failed_look_is_unknown() {
     let mut scene = Scene::unseen();

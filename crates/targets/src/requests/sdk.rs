@@ -1,11 +1,12 @@
-//! Detects an OpenTelemetry SDK in a process from outside, by the name of its exporter thread. The SDK is therefore
-//! known before the first request, and no command is sent to the process.
+//! Detects the OpenTelemetry SDK of another process by the name of the SDK's exporter thread. The detection works
+//! before the first request, and sends no command to the process.
 
 use std::path::Path;
 
 use crate::thread_names::named;
 
-/// Prefix of the SDK's `OpenTelemetry-BatchExportProcessor-...`, truncated like thread names in the kernel.
+/// First 15 bytes of the SDK's thread name `OpenTelemetry-BatchExportProcessor-...`. The kernel truncates thread names
+/// to this length.
 const EXPORTER: &str = "OpenTelemetry-B";
 
 /// Returns whether a process has the exporter thread of an OpenTelemetry SDK. Blocks the calling thread.
@@ -19,8 +20,8 @@ pub(super) fn has_sdk(pid: u32) -> bool {
 mod tests {
     use super::*;
 
-    /// Scenario: this process has no thread with the name of an exporter, and then has such a thread.
-    /// Guarantee: the SDK is detected only if the process has the thread.
+    /// Scenario: this process first has no thread with the name of an exporter, and then starts such a thread.
+    /// Guarantee: the SDK is detected only while the thread exists.
     #[test]
     fn sdk_is_detected_by_exporter_thread() {
         let own = std::process::id();

@@ -84,8 +84,8 @@ fn joined_spans_are_counted_individually() {
 
 /// Scenario: the receiver does not accept the signal for ten minutes, accepts it once, and then does not accept it
 /// again.
-/// Guarantee: the state is new only once; at first, at most 4 MiB of items are kept, and after ten minutes at most 64
-/// KiB; dropped items are counted; after the signal was accepted, the queue is not reduced again.
+/// Guarantee: the state is new only once. Initially, at most 4 MiB of items are kept, and after ten minutes at most 64
+/// KiB. Dropped items are counted. After the signal was accepted, the queue is not reduced again.
 #[test]
 fn unsupported_signal_keeps_fewer_items() {
     let mut queue = Queue::default();
