@@ -135,7 +135,7 @@ pub struct MeasureRecord {
     pub low: Option<f64>,
     /// Upper end of the 95 % confidence interval of the difference; null if unknown.
     pub high: Option<f64>,
-    /// Largest difference that does not matter, in the unit of the values; null if unknown or if the measure has no
+    /// Maximum difference that does not matter, in the unit of the values; null if unknown or if the measure has no
     /// verdict.
     pub margin: Option<f64>,
     /// Divisor of the values.
@@ -189,7 +189,7 @@ fn sum(block: &[&Minute], figure: impl Fn(&Minute) -> Option<u64>) -> Option<f64
         .sum()
 }
 
-/// Returns the mean of a figure over the minutes of a block for which the figure is known, or `None` if there are none.
+/// Returns the mean of the known values of a figure over the minutes of a block, or `None` if no value is known.
 fn mean(block: &[&Minute], figure: impl Fn(&Minute) -> Option<u64>) -> Option<f64> {
     let known: Vec<f64> = block
         .iter()

@@ -81,8 +81,8 @@ impl Configuration {
         ]
     }
 
-    /// Returns the settings that differ between this configuration and a later one. If a value is `None` on one side,
-    /// the setting counts as different only if it is unset by default.
+    /// Returns the settings that differ between this configuration and the later configuration `after`. If a value is
+    /// `None` on one side, the setting counts as different only if it is unset by default.
     pub fn differences(&self, after: &Self) -> Vec<Difference> {
         const UNSET_BY_DEFAULT: [&str; 5] = [
             "gen0_size",

@@ -144,7 +144,7 @@ pub struct YoungPrediction {
     pub share: f64,
     /// Median pause, in nanoseconds.
     pub pause: f64,
-    /// Largest expected survivors of a collection, including generation 1, in bytes.
+    /// Maximum expected survivors of a collection, including generation 1, in bytes.
     pub survivors: f64,
 }
 
@@ -287,7 +287,7 @@ const BLOCKING_SPREAD: f64 = 0.25;
 /// A model of the memory that a process needs, from the facts of a window.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct MemoryModel {
-    /// Largest live size after a full collection, in bytes.
+    /// Maximum live size after a full collection, in bytes.
     pub live: f64,
     /// Bytes per second that survive generation 1.
     pub promotion: f64,
@@ -472,8 +472,8 @@ mod tests {
         }
     }
 
-    /// Scenario: a point has no allocated bytes, is too close to the other point, or has unknown survivors; then the
-    /// second point has fewer survivors than the first, or both have none.
+    /// Scenario: a point has no allocated bytes, is too close to the other point, or has unknown survivors. In two
+    /// further cases, the second point has fewer survivors than the first point, or neither point has survivors.
     /// Guarantee: the unusable points have no curve; fewer survivors at the second point do not make the curve fall;
     /// the curve without survivors is 0.
     #[test]

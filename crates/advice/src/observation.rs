@@ -132,12 +132,12 @@ fn is_whole(collection: &Collection) -> bool {
     collection.start.is_some() && collection.end.is_some()
 }
 
-/// Returns the median of the finite values, or `None` if there are none.
+/// Returns the median of the finite values, or `None` if no value is finite.
 pub fn median(values: impl Iterator<Item = f64>) -> Option<f64> {
     quantile(values, 0.5)
 }
 
-/// Returns a quantile of the finite values by nearest rank, or `None` if there are none.
+/// Returns a quantile of the finite values by nearest rank, or `None` if no value is finite.
 pub fn quantile(values: impl Iterator<Item = f64>, share: f64) -> Option<f64> {
     let mut values: Vec<f64> = values.filter(|value| value.is_finite()).collect();
     values.sort_by(f64::total_cmp);

@@ -30,7 +30,7 @@ words! {
         /// Every expected measure with a known value after the change is in its range: stopped share, median pause,
         /// memory and CPU.
         Kept = "kept",
-        /// At least one measure is outside its range.
+        /// One or more measures are outside their ranges.
         Failed = "failed",
         /// The load changed or is unknown, so that the measures cannot be compared.
         LoadChanged = "load_changed",

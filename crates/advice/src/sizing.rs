@@ -149,7 +149,7 @@ pub struct SizingRecord {
     pub not_less_than: Option<Bound>,
     /// Reason why the bounds are unknown; null if they are known.
     pub unknown_because: Option<String>,
-    /// Largest live size after a full collection, in bytes; null if the bounds are unknown.
+    /// Maximum live size after a full collection, in bytes; null if the bounds are unknown.
     pub live: Option<u64>,
     /// Bytes in generations 0 and 1 before young collections, 95th percentile; null if the bounds are unknown.
     pub young: Option<u64>,
@@ -370,9 +370,10 @@ mod tests {
     }
 
     /// Scenario: a process with an unknown limit is sized from one minute with two blocking full collections.
-    /// Guarantee: the bound leaves a tenth of the heap limit in addition to live size and young generations; the limits
-    /// of the curve are in descending order; limits below the observed peak are extrapolated; only limits of at least
-    /// the bound work; only limits without headroom have no price; the gaps are listed; the JSON has the kind `sizing`.
+    /// Guarantee: the bound leaves a tenth of the heap limit in addition to live size and young generations. The limits
+    /// of the curve are in descending order. Limits below the observed peak are extrapolated. Only limits of at least
+    /// the bound work, and only limits without headroom have no price. The gaps are listed, and the JSON has the kind
+    /// `sizing`.
     #[test]
     fn bound_and_curve_follow_from_window() {
         let record = size((Some("shop"), Some(7)), &Configuration::default(), &window(), &[]);

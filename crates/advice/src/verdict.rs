@@ -160,11 +160,12 @@ mod tests {
         )
     }
 
-    /// Scenario: a service restarts with the advised budget, and its stopped share is inside or outside the range; its
-    /// load is higher by 25 % or by 40 %; the service ran for only 10 minutes, or restarted with another budget or
-    /// version.
-    /// Guarantee: the verdict is `kept` inside the range and `failed` outside of it; a share at 1.25 times the load is
-    /// converted to the earlier load; the load that is 40 % higher is `load_changed`; the other cases have no verdict.
+    /// Scenario: a service restarts with the advised budget, and its stopped share is inside or outside the range. In
+    /// other cases, its load is higher by 25 % or by 40 %, the service ran for only 10 minutes, or the service
+    /// restarted with a different budget or version.
+    /// Guarantee: the verdict is `kept` inside the range and `failed` outside the range. A share at 1.25 times the load
+    /// is converted to the earlier load. If the load is higher by 40 %, the verdict is `load_changed`. The other cases
+    /// have no verdict.
     #[test]
     fn advice_is_judged_by_the_change() {
         let set = Configuration {
