@@ -1,4 +1,4 @@
-//! The commands on recordings: `events`, `analyze`, `diff`.
+//! Arguments of the commands that read recordings: `events`, `analyze`, `diff`.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -11,10 +11,10 @@ use rule_engine::rule::Severity;
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:\n  gcwatch events app.nettrace --name GCStart --to 5s")]
 pub(crate) struct EventsArgs {
-    /// Recording
+    /// Recording to read
     #[arg(value_name = "FILE")]
     pub(crate) file: PathBuf,
-    /// Show only events with this name, such as GCStart, case-insensitive (repeatable)
+    /// Show only events with this name, such as GCStart; case-insensitive (repeatable)
     #[arg(long, value_name = "NAME")]
     pub(crate) name: Vec<String>,
     /// Show only events at or after this offset from the sync point, such as 1.5s
@@ -35,7 +35,7 @@ pub(crate) enum AnalyzeFormat {
     /// One JSON object per line with stable field names
     #[value(alias = "json")]
     Ndjson,
-    /// One line per collection, for spreadsheets and data frames; no summary, no anomalies
+    /// CSV with one line per collection, without summary and anomalies
     Csv,
 }
 
@@ -50,7 +50,7 @@ pub(crate) enum Sort {
     Suspend,
     /// Longest collection first
     Duration,
-    /// Most promoted first
+    /// Most promoted bytes first
     Promoted,
 }
 
@@ -62,10 +62,10 @@ pub(crate) struct AnalyzeArgs {
     /// Recordings, or directories with .nettrace files
     #[arg(value_name = "FILE", required = true)]
     pub(crate) files: Vec<PathBuf>,
-    /// Show one collection in full, by number
+    /// Show all details of the collection with this number
     #[arg(long, value_name = "N", conflicts_with_all = ["from", "to", "sort", "top"])]
     pub(crate) gc: Option<u32>,
-    /// Show the events of the collection of --gc, too
+    /// Show the collection of --gc with its events
     #[arg(long, requires = "gc")]
     pub(crate) events: bool,
     /// Show only collections that start at or after this offset from the sync point, such as 1.5s
@@ -74,28 +74,28 @@ pub(crate) struct AnalyzeArgs {
     /// Show only collections that start before this offset from the sync point
     #[arg(long, value_name = "TIME", value_parser = duration)]
     pub(crate) to: Option<Duration>,
-    /// Sort order
+    /// Sort order of collections
     #[arg(long, value_enum, default_value_t = Sort::Time)]
     pub(crate) sort: Sort,
     /// Show only the first N collections of each process
     #[arg(long, value_name = "N")]
     pub(crate) top: Option<usize>,
-    /// Do not evaluate rules: show only collections, no anomalies
+    /// Do not evaluate rules, and show no anomalies
     #[arg(long)]
     pub(crate) no_rules: bool,
-    /// Rule files or directories, read after the shipped rules (repeatable)
+    /// Rule file or directory to load after the shipped rules (repeatable)
     #[arg(long, value_name = "FILE", conflicts_with_all = ["no_rules", "gc"])]
     pub(crate) rules: Vec<PathBuf>,
-    /// Exit with 1 if an anomaly has this or a higher severity
+    /// Exit with code 1 if an anomaly has at least this severity
     #[arg(long, value_parser = severity(), value_name = "SEVERITY", conflicts_with_all = ["no_rules", "gc"])]
     pub(crate) fail_on: Option<Severity>,
-    /// Write the recordings as a page to share: a single file that opens without a network
+    /// Write the recordings as an HTML page to share: a single file that loads nothing from the network
     #[arg(long, value_name = "FILE", conflicts_with_all = ["gc", "from", "to", "sort", "top", "format"])]
     pub(crate) html: Option<PathBuf>,
-    /// Show the command line of the process in the page of --html; it can contain secrets
+    /// Show the command line of the process on the HTML page; the command line can contain secrets
     #[arg(long, requires = "html")]
     pub(crate) with_command_line: bool,
-    /// Overwrite the file of --html
+    /// Overwrite the HTML page if the file exists
     #[arg(long, requires = "html")]
     pub(crate) force: bool,
     /// Output format [default: table on a terminal, otherwise ndjson]
