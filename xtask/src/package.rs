@@ -1,6 +1,6 @@
-//! Packages for Debian and for RPM.
+//! Builds the Debian package and the RPM package.
 //!
-//! The files to install are staged as a separate crate, whose manifest describes both packages. `cargo-deb` and
+//! The files to install are staged in a separate crate, whose manifest describes both packages. `cargo-deb` and
 //! `cargo-generate-rpm` build the packages from this crate. The crate has no dependencies and is never compiled.
 
 use std::fmt::Write as _;
@@ -17,13 +17,13 @@ use crate::build::Program;
 use crate::source::Source;
 use crate::tree::{self, Documents};
 
-/// Name, version and output file of the tool for Debian packages. Another version can build other bytes.
+/// Name, version and output file of the tool for Debian packages. A different version can build different bytes.
 const DEB: (&str, &str, &str) = ("cargo-deb", "3.8.0", "package.deb");
-/// Name, version and output file of the tool for RPM packages. Another version can build other bytes.
+/// Name, version and output file of the tool for RPM packages. A different version can build different bytes.
 const RPM: (&str, &str, &str) = ("cargo-generate-rpm", "0.21.1", "package.rpm");
-/// Path of the configuration file. An update keeps a changed file.
+/// Path of the configuration file. An upgrade keeps the file if the operator has changed it.
 const CONFIGURATION: &str = "etc/gcwatch/gcwatch.yaml";
-/// Folders that the RPM package creates and removes. dpkg creates and removes all folders without a list.
+/// Folders that the RPM package creates and removes. dpkg needs no list of folders to create and remove them.
 const OWNED: [&str; 5] = [
     "etc/gcwatch",
     "usr/share/doc/gcwatch",
@@ -44,13 +44,16 @@ pub(crate) struct Packages<'a> {
 }
 
 impl<'a> Packages<'a> {
-    /// Stages the files.
+    /// Stages the files in a temporary folder.
     pub(crate) fn stage(source: &'a Source, program: &'a Program, documents: &Documents) -> Result<Self> {
-        let folder = tempfile::tempdir().context("cannot create a folder")?;
+        let folder = tempfile::tempdir().context("cannot create a temporary folder")?;
         let files = installed(source, program, documents)?;
         let write = |path: String, bytes: &[u8], mode: u32| -> Result<()> {
             let path = folder.path().join(path);
-            std::fs::create_dir_all(path.parent().context("a path without a folder")?)?;
+            std::fs::create_dir_all(
+                path.parent()
+                    .context("cannot stage a file: its path has no parent folder")?,
+            )?;
             std::fs::write(&path, bytes)?;
             Ok(std::fs::set_permissions(&path, PermissionsExt::from_mode(mode))?)
         };
@@ -76,7 +79,7 @@ impl<'a> Packages<'a> {
         })
     }
 
-    /// Builds the Debian package. Returns `None` and prints a message if the tool is missing.
+    /// Builds the Debian package. Returns `None` and prints a message if `cargo-deb` is missing.
     pub(crate) fn deb(&self) -> Result<Option<Vec<u8>>> {
         let target = format!("{}-unknown-linux-musl", self.program.machine.rust());
         let version = self.source.package_version();
@@ -92,7 +95,7 @@ impl<'a> Packages<'a> {
         self.built(DEB, &words)
     }
 
-    /// Builds the RPM package. Returns `None` and prints a message if the tool is missing.
+    /// Builds the RPM package. Returns `None` and prints a message if `cargo-generate-rpm` is missing.
     pub(crate) fn rpm(&self) -> Result<Option<Vec<u8>>> {
         let machine = self.program.machine.rust();
         let words = [
@@ -119,7 +122,9 @@ impl<'a> Packages<'a> {
             .output();
         let output = match output {
             Err(error) if error.kind() == ErrorKind::NotFound => {
-                println!("left out: package: {tool} is missing: cargo install {tool} --version {version} --locked");
+                println!(
+                    "left out: package: {tool} is missing; install it: cargo install {tool} --version {version} --locked"
+                );
                 return Ok(None);
             }
             output => output.with_context(|| format!("cannot run {tool}"))?,
@@ -127,7 +132,7 @@ impl<'a> Packages<'a> {
         if !output.status.success() {
             bail!("{tool}: {}", String::from_utf8_lossy(&output.stderr).trim());
         }
-        let package = std::fs::read(&out).with_context(|| format!("{tool} wrote no package"))?;
+        let package = std::fs::read(&out).with_context(|| format!("cannot read the package that {tool} builds"))?;
         Ok(Some(package))
     }
 }
@@ -136,10 +141,14 @@ impl<'a> Packages<'a> {
 fn installed(source: &Source, program: &Program, documents: &Documents) -> Result<Files> {
     let mut files = Files::default();
     files.add_with("usr/bin/gcwatch", program.bytes.clone(), 0o755);
-    let unit = String::from_utf8(source.read("deploy/systemd/gcwatch.service")?).context("the unit is not text")?;
-    // The start of the unit describes how to install it by hand.
+    let unit = String::from_utf8(source.read("deploy/systemd/gcwatch.service")?)
+        .context("cannot read the unit: the file is not UTF-8")?;
+    // Omit the comment before the section [Unit], because the comment describes the manual installation.
     let unit = unit
-        .get(unit.find("[Unit]").context("the unit has no [Unit]")?..)
+        .get(
+            unit.find("[Unit]")
+                .context("cannot read the unit: the section [Unit] is missing")?..,
+        )
         .unwrap_or_default();
     files.add(
         "usr/lib/systemd/system/gcwatch.service",
@@ -161,7 +170,7 @@ fn installed(source: &Source, program: &Program, documents: &Documents) -> Resul
     Ok(files)
 }
 
-/// Returns the manifest of the staged crate. Strings are written as JSON, because these are valid strings of TOML.
+/// Returns the manifest of the staged crate. Strings are written as JSON, because JSON strings are valid TOML strings.
 fn manifest(source: &Source, program: &Program, files: &Files) -> String {
     let (mut deb, mut rpm) = (String::new(), String::new());
     for folder in OWNED {
@@ -173,7 +182,7 @@ fn manifest(source: &Source, program: &Program, files: &Files) -> String {
     for (path, file) in files.iter() {
         let (staged, mode) = (json!(format!("root/{path}")), format!("{:o}", file.mode));
         let _ = writeln!(deb, "[{staged}, {}, \"{mode}\"],", json!(path));
-        // On systems with RPM, zsh searches for completions in another folder.
+        // On systems with RPM, zsh searches for completions in a different folder.
         let to = json!(format!(
             "/{}",
             path.replace("zsh/vendor-completions/", "zsh/site-functions/")
