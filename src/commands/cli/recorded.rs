@@ -17,10 +17,10 @@ pub(crate) struct EventsArgs {
     /// Show only events with this name, such as GCStart; case-insensitive (repeatable)
     #[arg(long, value_name = "NAME")]
     pub(crate) name: Vec<String>,
-    /// Show only events at or after this offset from the sync point, such as 1.5s
+    /// Show only events at or after this offset from the start of the recording, such as 1.5s
     #[arg(long, value_name = "TIME", value_parser = duration)]
     pub(crate) from: Option<Duration>,
-    /// Show only events before this offset from the sync point
+    /// Show only events before this offset from the start of the recording
     #[arg(long, value_name = "TIME", value_parser = duration)]
     pub(crate) to: Option<Duration>,
     #[command(flatten)]
@@ -68,10 +68,10 @@ pub(crate) struct AnalyzeArgs {
     /// Show the collection of --gc with its events
     #[arg(long, requires = "gc")]
     pub(crate) events: bool,
-    /// Show only collections that start at or after this offset from the sync point, such as 1.5s
+    /// Show only collections that start at or after this offset from the start of the recording, such as 1.5s
     #[arg(long, value_name = "TIME", value_parser = duration)]
     pub(crate) from: Option<Duration>,
-    /// Show only collections that start before this offset from the sync point
+    /// Show only collections that start before this offset from the start of the recording
     #[arg(long, value_name = "TIME", value_parser = duration)]
     pub(crate) to: Option<Duration>,
     /// Sort order of collections
