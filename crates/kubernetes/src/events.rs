@@ -29,7 +29,7 @@ const ATTEMPTS: u32 = 5;
 const BACKOFF: Backoff = Backoff::new(Duration::from_secs(1), Duration::from_secs(30));
 /// Minimum interval between two events, which limits the load on the API server.
 const PAUSE: Duration = Duration::from_millis(200);
-/// Maximum length of a message, in characters. The API server accepts 1 KiB.
+/// Maximum length of a message, in bytes. The API server accepts 1 KiB.
 const MAX_MESSAGE: usize = 1000;
 /// Maximum length of an event's name without the dot before the id, in characters. The API server accepts 253
 /// characters.
@@ -200,6 +200,10 @@ fn is_repeated(failed: &AnswerError) -> bool {
 fn object(event: &PodEvent, host: &str) -> Value {
     let PodEvent { pod, id, at, .. } = event;
     let start: String = pod.name.chars().take(MAX_NAME.saturating_sub(id.len())).collect();
+    let message = bounded(&event.message);
+    let message = message
+        .get(..message.floor_char_boundary(MAX_MESSAGE))
+        .unwrap_or_default();
     json!({
         "apiVersion": "v1",
         "kind": "Event",
@@ -208,7 +212,7 @@ fn object(event: &PodEvent, host: &str) -> Value {
             "apiVersion": "v1", "kind": "Pod", "namespace": pod.namespace, "name": pod.name, "uid": pod.uid,
         },
         "reason": event.reason,
-        "message": bounded(&event.message).chars().take(MAX_MESSAGE).collect::<String>(),
+        "message": message,
         "type": if event.is_warning { "Warning" } else { "Normal" },
         "firstTimestamp": at,
         "lastTimestamp": at,
@@ -279,19 +283,22 @@ mod tests {
         assert_eq!((script.asked().len(), counts[0].1, counts[1].1), (5, 0, 1));
     }
 
-    /// Scenario: the name of a pod has 252 characters, and a message has 50,000 characters.
-    /// Guarantee: name and message are within the limits of the API server.
+    /// Scenario: the name of a pod has 252 characters, and a message has 50,000 characters of one or three bytes.
+    /// Guarantee: name and message are within the limits of the API server, which are in bytes.
     #[test]
     fn event_is_within_limits() {
         let mut event = event();
         event.pod.name = format!("{}-x", "p".repeat(250));
-        event.message = "m".repeat(50_000);
-        let object = object(&event, "node");
-        let name = object["metadata"]["name"].as_str().unwrap();
-        assert!(
-            name.len() <= 253 && name.ends_with(".0f1e2d3c4b5a6978-firing"),
-            "{name}"
-        );
-        assert!(object["message"].as_str().unwrap().len() <= 1024);
+        for character in ["m", "…"] {
+            event.message = character.repeat(50_000);
+            let object = object(&event, "node");
+            let name = object["metadata"]["name"].as_str().unwrap();
+            assert!(
+                name.len() <= 253 && name.ends_with(".0f1e2d3c4b5a6978-firing"),
+                "{name}"
+            );
+            let length = object["message"].as_str().unwrap().len();
+            assert!((990..=1024).contains(&length), "{length}");
+        }
     }
 }

@@ -16,7 +16,7 @@ words! {
         /// Requests are not measured.
         #[default]
         Off = "off",
-        /// The events of ASP.NET Core (8 and later), in a second session of the process: about 5 µs of its CPU per
+        /// The events of ASP.NET Core (8 and later), in a second session of the process: about 10 µs of its CPU per
         /// request. The application's own tracing is unchanged.
         DiagnosticSource = "diagnosticsource",
     }
@@ -33,7 +33,7 @@ const SPANS_REMOVED: &str = "gcwatch takes no spans in any more; `requests.mode:
 #[schemars(extend("x-removed" = {"otlp": SPANS_REMOVED}))]
 pub(crate) struct Requests {
     /// Source of requests. `diagnosticsource` uses the events of ASP.NET Core 8 and later, in a second session of each
-    /// process; it costs about 5 µs of CPU per request and does not change the application's own tracing. Another tool
+    /// process; it costs about 10 µs of CPU per request and does not change the application's own tracing. Another tool
     /// that uses the provider `Microsoft-Diagnostics-DiagnosticSource` (triggers of dotnet-monitor) and gcwatch stop
     /// each other's events: the tool that started last receives them.
     #[schemars(extend("x-removed" = {"otlp": SPANS_REMOVED}))]
