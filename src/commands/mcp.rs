@@ -128,16 +128,32 @@ impl Records for Stdio {
         .await
     }
 
-    async fn command(&self, words: Vec<String>) -> Result<CommandOutput, Refusal> {
-        self.blocking(move || child::run(&words)).await
+    async fn command(&self, mut words: Vec<String>, file: Option<PathBuf>) -> Result<CommandOutput, Refusal> {
+        self.blocking(move || {
+            if let Some(file) = file {
+                check(&file)?;
+                // An absolute path is neither an option nor a pid.
+                let path = std::path::absolute(&file).map_err(unreadable)?.into_os_string();
+                let path = path.into_string();
+                words.push(path.map_err(|_| unreadable(format!("the path of {} is not UTF-8", file.display())))?);
+            }
+            child::run(&words)
+        })
+        .await
     }
 }
 
-/// Opens a file of the caller. Pipes are refused, because they could block the server. Standard input is refused,
-/// because it belongs to the client.
+/// Opens a file of the caller.
 fn open(file: &Path) -> Result<Source, Refusal> {
+    check(file)?;
+    Source::open(file).map_err(unreadable)
+}
+
+/// Checks that a file of the caller is a regular file. Pipes are refused, because they could block the server. Standard
+/// input is refused, because it belongs to the client.
+fn check(file: &Path) -> Result<(), Refusal> {
     match std::fs::metadata(file) {
-        Ok(known) if known.is_file() => Source::open(file).map_err(unreadable),
+        Ok(known) if known.is_file() => Ok(()),
         Ok(_) => Err(unreadable(format!("{} is not a regular file", file.display()))),
         Err(error) => Err(unreadable(format!("cannot open {}: {error}", file.display()))),
     }

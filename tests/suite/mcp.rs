@@ -68,9 +68,9 @@ async fn answered(address: SocketAddr, headers: &str, tool: &str, arguments: Val
 }
 
 /// Scenario: a client requests the list of tools from the listener on loopback, and calls each of these tools and the
-/// tools that run a burst.
+/// tools that run a command.
 /// Guarantee: the listener offers seven tools, which only read, and their figures match the API. Calls of tools that
-/// run a burst fail with any arguments.
+/// run a command fail with any arguments.
 #[tokio::test]
 async fn listener_offers_read_only_tools() {
     let (services, address, stage) = services_with("svc8-workstation").await;
@@ -149,7 +149,7 @@ async fn listener_offers_read_only_tools() {
         "{refusal}"
     );
 
-    for burst in ["callers", "allocations", "heap", "stacks", "record", "run"] {
+    for burst in ["callers", "allocations", "heap", "stacks", "record", "advice", "run"] {
         for arguments in [
             json!({ "pid": pid }),
             json!({ "pid": pid, "confirm": "0000000000000000" }),

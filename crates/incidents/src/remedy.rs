@@ -29,12 +29,13 @@ pub fn remedy_for_a_process(remedy: &str, found: Option<&Findings>, run: Option<
     }
 }
 
-/// Returns the remedy for the process of a recording: the commands `callers` and `allocations` read the file. Other
-/// commands still refer to a process, because a recording that was made for another purpose contains neither a heap nor
-/// the stacks of threads.
+/// Returns the remedy for the process of a recording: the commands `callers`, `allocations` and `advise` read the file.
+/// Other commands still refer to a process, because a recording that was made for another purpose contains neither a
+/// heap nor the stacks of threads.
 pub fn remedy_for_a_file(remedy: &str) -> String {
     let remedy = remedy.replace("gcwatch callers PID", "gcwatch callers FILE");
-    remedy.replace("gcwatch allocations PID", "gcwatch allocations FILE")
+    let remedy = remedy.replace("gcwatch allocations PID", "gcwatch allocations FILE");
+    remedy.replace("gcwatch advise PID", "gcwatch advise FILE")
 }
 
 /// Splits a text into sentences. A sentence ends with a full stop before white space, or at the end of the text. A full

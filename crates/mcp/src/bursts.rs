@@ -1,4 +1,4 @@
-//! The tools with a cost for a process: `callers`, `allocations`, `heap`, `stacks`, `record`.
+//! The tools with a cost for a process: `callers`, `allocations`, `heap`, `stacks`, `record`, and `advice` with a pid.
 //!
 //! ```text
 //! arguments -> gcwatch command -- first call --> price and confirmation -> kept for one use
@@ -16,11 +16,10 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
-use super::page::{UNITS, trimmed};
 use super::source::{Answer, Refusal, Source};
-use super::tools::{ListedTool, read, schema};
+use super::tools::{ListedTool, advice, found, read, schema};
 
-/// All burst tools.
+/// All burst tools, except `advice`, which is also a read-only tool.
 pub(super) const BURSTS: [ListedTool; 5] = [
     ListedTool {
         name: "callers",
@@ -61,8 +60,6 @@ pub(super) const BURSTS: [ListedTool; 5] = [
 
 /// Maximum duration of a burst, in seconds, because clients wait at most one minute for an answer.
 const MAX_SECONDS: u32 = 30;
-/// Maximum number of values per list of an answer.
-const MAX_VALUES: usize = 8;
 /// Maximum number of unused confirmations. The oldest confirmation is dropped first.
 const MAX_WAITING: usize = 8;
 
@@ -224,6 +221,22 @@ fn asked(name: &str, arguments: Map<String, Value>) -> Result<Option<RequestedCo
             words.push(format!("--output={}", output.display()));
             (words, Price::Known(price), confirm)
         }
+        "advice" => {
+            let requested = advice::observation(arguments)?;
+            let (pid, seconds) = (requested.pid, within(requested.seconds.unwrap_or(MAX_SECONDS))?);
+            let price = format!(
+                "a session that records every collection of process {pid} for {seconds} s: the cost to the process is not \
+                 measurable. gcwatch sets nothing and writes no file. Fewer than 50 young collections in this time result \
+                 in refusals"
+            );
+            let pid = pid.to_string();
+            let observed = words(&["advise", &pid, "--duration", &format!("{seconds}s")]);
+            (
+                [observed, requested.options].concat(),
+                Price::Known(price),
+                requested.confirm,
+            )
+        }
         _ => return Ok(None),
     };
     Ok(Some(RequestedCommand { words, price, confirm }))
@@ -274,7 +287,7 @@ async fn run_command<S: Source>(asked: RequestedCommand, confirmations: &Confirm
     let Some(confirm) = confirm else {
         let price = match price {
             Price::Known(price) => price,
-            Price::Said(words) => source.command(words).await?.said,
+            Price::Said(words) => source.command(words, None).await?.said,
         };
         return Ok(json!({
             "price": price,
@@ -289,14 +302,7 @@ async fn run_command<S: Source>(asked: RequestedCommand, confirmations: &Confirm
             "call without `confirm` to get the price and a new confirmation, which is valid for one run",
         ));
     }
-    let printed = source.command(words).await?;
-    let records = printed.records.into_iter();
-    Ok(json!({
-        "found": records.map(|record| trimmed(record, MAX_VALUES)).collect::<Vec<_>>(),
-        "left_out": printed.left_out,
-        "said": printed.said,
-        "units": UNITS,
-    }))
+    Ok(found(source.command(words, None).await?))
 }
 
 #[cfg(test)]
@@ -338,6 +344,14 @@ mod tests {
             "record 7 --duration 5s --output=--force.nettrace"
         );
         assert_eq!(command("stacks", json!({ "pid": 7 })).unwrap()[0], "stacks");
+        assert_eq!(
+            command("advice", json!({ "pid": 7, "seconds": 9, "limit": 1000 }))
+                .unwrap()
+                .join(" "),
+            "advise 7 --duration 9s --format ndjson --limit=1000B"
+        );
+        assert!(command("advice", json!({ "pid": 7, "seconds": 31 })).is_err());
+        assert!(command("advice", json!({ "pid": 7, "file": "a.nettrace" })).is_err());
         assert!(command("callers", json!({ "pid": 7, "seconds": 31 })).is_err());
         assert!(command("callers", json!({ "pid": "7 --force" })).is_err());
         assert!(command("record", json!({ "pid": 7, "seconds": 5, "output": "/etc/passwd" })).is_err());

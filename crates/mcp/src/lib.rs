@@ -15,7 +15,7 @@
 //! | `page` | parts of a list, and the selected fields of a record |
 //! | [`source`] | a trait for the source of records, because tools know neither HTTP nor the pipeline |
 //! | `tools` | the read-only tools, each in its file: from arguments to records to an answer |
-//! | `bursts` | the tools with a cost for a process: prices and confirmations |
+//! | `bursts` | the tools with a cost for a process, among them `advice` with a pid: prices and confirmations |
 //! | [`server`] | the protocol; the only file that uses the SDK |
 //!
 //! A layer uses only the layers above it. The tools add no second view of the data: a tool queries paths of the API,

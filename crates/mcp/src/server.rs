@@ -15,7 +15,7 @@ use serde_json::{Map, Value, json};
 use super::bursts::{self, BURSTS, Confirmations};
 use super::plain::plain;
 use super::source::{Answer, Asker, Source};
-use super::tools::{self, ListedTool, RECORDING, TOOLS};
+use super::tools::{self, ADVICE, ListedTool, RECORDING, TOOLS};
 
 /// Instructions that the server sends to each client, for all answers.
 const INSTRUCTIONS: &str = "gcwatch watches the garbage collector of every .NET process on a host, continuously: ask \
@@ -28,11 +28,14 @@ const INSTRUCTIONS: &str = "gcwatch watches the garbage collector of every .NET 
 /// Selection of the available tools.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Offer {
-    /// Tools that read the daemon's data.
+    /// Tools that read the daemon's data, at the listener of the daemon.
+    Listener,
+    /// The tools of [`Offer::Listener`], and advice from recordings, which runs a command.
     Reading,
-    /// The tool for recordings, which needs no daemon.
+    /// The tools for recordings, which need no daemon.
     Recordings,
-    /// The tools of [`Offer::Reading`], and tools that have a cost for a process and need a confirmation.
+    /// The tools of [`Offer::Reading`], tools that have a cost for a process and need a confirmation, and advice for
+    /// processes, with the same confirmation.
     Bursts,
 }
 
@@ -64,19 +67,25 @@ impl<S: Source> Server<S> {
         }
     }
 
+    /// Returns the available tools, each with whether it affects no process.
     fn offered(&self) -> impl Iterator<Item = (ListedTool, bool)> {
         let offer = self.offer;
-        let reading = TOOLS
-            .into_iter()
-            .filter(move |tool| offer != Offer::Recordings || tool.name == RECORDING);
+        let reading = TOOLS.into_iter().filter(move |tool| match offer {
+            Offer::Listener => tool.name != ADVICE,
+            Offer::Recordings => [RECORDING, ADVICE].contains(&tool.name),
+            Offer::Reading | Offer::Bursts => true,
+        });
+        let reading = reading.map(move |tool| (tool, offer != Offer::Bursts || tool.name != ADVICE));
         let bursts = BURSTS.into_iter().filter(move |_| offer == Offer::Bursts);
-        reading.map(|tool| (tool, true)).chain(bursts.map(|tool| (tool, false)))
+        reading.chain(bursts.map(|tool| (tool, false)))
     }
 
     /// Returns the answer of an available tool, or `None` if no such tool is available.
     async fn answer(&self, name: &str, arguments: Map<String, Value>, asked: Option<&Parts>) -> Option<Answer> {
         let (_, is_reading) = self.offered().find(|(tool, _)| tool.name == name)?;
-        if !is_reading {
+        // With a recording, `advice` affects no process, and needs no confirmation.
+        let is_burst = !is_reading && (name != ADVICE || arguments.contains_key("pid"));
+        if is_burst {
             return bursts::answer(name, arguments, &self.confirmations, &*self.source).await;
         }
         let asker = Asker {
@@ -194,7 +203,7 @@ mod tests {
     use super::*;
     use crate::source::{CommandOutput, Recording, Refusal};
 
-    /// A source without data that records commands.
+    /// A source without data that records commands and their files.
     #[derive(Debug, Default)]
     struct EmptySource(std::sync::Mutex<Vec<String>>);
 
@@ -211,7 +220,8 @@ mod tests {
             Err(Refusal::new("no", "no"))
         }
 
-        async fn command(&self, words: Vec<String>) -> Result<CommandOutput, Refusal> {
+        async fn command(&self, mut words: Vec<String>, file: Option<PathBuf>) -> Result<CommandOutput, Refusal> {
+            words.extend(file.map(|file| file.display().to_string()));
             self.0.lock().unwrap().push(words.join(" "));
             Ok(CommandOutput {
                 records: vec![json!({ "kind": "heap" })],
@@ -225,7 +235,7 @@ mod tests {
         value.as_object().unwrap().clone()
     }
 
-    /// Scenario: servers offer the three selections of tools; a burst is requested with various arguments although no
+    /// Scenario: servers offer the four selections of tools; a burst is requested with various arguments although no
     /// burst is offered.
     /// Guarantee: exactly the tools of the selection are listed; a call of an unlisted tool returns `None` and runs no
     /// command.
@@ -235,9 +245,10 @@ mod tests {
             let server = Server::new(EmptySource::default(), offer);
             server.offered().map(|(tool, _)| tool.name).collect()
         };
-        assert_eq!(names(Offer::Recordings), ["recording"]);
-        assert_eq!(names(Offer::Reading).len(), 7);
-        assert_eq!(names(Offer::Bursts).len(), 12);
+        assert_eq!(names(Offer::Recordings), ["recording", "advice"]);
+        assert_eq!(names(Offer::Listener).len(), 7);
+        assert_eq!(names(Offer::Reading).len(), 8);
+        assert_eq!(names(Offer::Bursts).len(), 13);
         let server = Server::new(EmptySource::default(), Offer::Reading);
         for burst in BURSTS {
             for arguments in [json!({ "pid": 1 }), json!({ "pid": 1, "confirm": "0" }), json!({})] {
@@ -245,6 +256,9 @@ mod tests {
             }
         }
         assert!(server.source.0.lock().unwrap().is_empty());
+        let listener = Server::new(EmptySource::default(), Offer::Listener);
+        let of_file = self::arguments(json!({ "file": "a.nettrace" }));
+        assert_eq!(listener.answer("advice", of_file, None).await, None);
         let alone = Server::new(EmptySource::default(), Offer::Recordings);
         assert_eq!(alone.answer("incidents", Map::new(), None).await, None);
     }
@@ -266,6 +280,50 @@ mod tests {
             *server.source.0.lock().unwrap(),
             ["heap 7 --format ndjson --price", "heap 7 --format ndjson"]
         );
+    }
+
+    /// Scenario: advice is requested for a recording and for a process, from a server without bursts and from a server
+    /// with bursts; the advice for the process is then confirmed.
+    /// Guarantee: a recording is read at once. A process is observed only by the server with bursts, once, after the
+    /// price and the confirmation.
+    #[tokio::test]
+    async fn advice_observes_process_only_after_confirmation() {
+        let ask = async |server: &Server<EmptySource>, arguments: Value| {
+            let answer = server.answer("advice", self::arguments(arguments), None).await;
+            answer.unwrap()
+        };
+        let of_file = "advise --format ndjson --limit=1000B 7";
+        let reading = Server::new(EmptySource::default(), Offer::Reading);
+        let answer = ask(&reading, json!({ "file": "7", "limit": 1000 })).await.unwrap();
+        assert_eq!(answer["found"][0]["kind"], "heap");
+        let refusal = ask(&reading, json!({ "pid": 7, "confirm": "0" })).await.unwrap_err();
+        assert!(refusal.remedy.unwrap().contains("--allow-bursts"));
+        for refused in [
+            json!({}),
+            json!({ "pid": 7, "file": "7" }),
+            json!({ "file": "7", "cpus": 0 }),
+        ] {
+            assert!(ask(&reading, refused).await.is_err());
+        }
+        assert_eq!(*reading.source.0.lock().unwrap(), [of_file]);
+
+        let bursts = Server::new(EmptySource::default(), Offer::Bursts);
+        assert!(ask(&bursts, json!({ "file": "7", "limit": 1000 })).await.is_ok());
+        let priced = ask(&bursts, json!({ "pid": 7, "seconds": 20 })).await.unwrap();
+        assert!(priced["price"].as_str().unwrap().contains("for 20 s"), "{priced}");
+        let confirmed = json!({ "pid": 7, "seconds": 20, "confirm": priced["confirm"] });
+        assert!(ask(&bursts, confirmed.clone()).await.is_ok());
+        assert!(ask(&bursts, confirmed).await.is_err());
+        assert_eq!(
+            *bursts.source.0.lock().unwrap(),
+            [of_file, "advise 7 --duration 20s --format ndjson"]
+        );
+        let hints: Vec<bool> = [&reading, &bursts]
+            .iter()
+            .flat_map(|server| server.offered().filter(|(tool, _)| tool.name == ADVICE))
+            .map(|(_, is_reading)| is_reading)
+            .collect();
+        assert_eq!(hints, [true, false]);
     }
 
     /// Scenario: the pages of the documentation are listed.

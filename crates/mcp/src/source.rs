@@ -59,8 +59,13 @@ pub trait Source: Send + Sync + 'static {
     /// Returns a recording as a `ReportedRecording` (crate `api`).
     fn recording(&self, which: Recording) -> impl Future<Output = Answer> + Send;
 
-    /// Runs a gcwatch command as the user who started the server. `words` contains the arguments of the command.
-    fn command(&self, words: Vec<String>) -> impl Future<Output = Result<CommandOutput, Refusal>> + Send;
+    /// Runs a gcwatch command as the user who started the server. `words` contains the arguments of the command. `file`
+    /// is a recording, which becomes the last argument, and is never parsed as an option or a pid.
+    fn command(
+        &self,
+        words: Vec<String>,
+        file: Option<PathBuf>,
+    ) -> impl Future<Output = Result<CommandOutput, Refusal>> + Send;
 }
 
 /// The caller and the source that the caller queries.

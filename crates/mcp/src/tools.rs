@@ -1,6 +1,7 @@
 //! The read-only tools. Each file except `history` defines the arguments of a tool, the paths of the API that the tool
 //! queries, and the fields that it omits.
 
+pub(super) mod advice;
 mod collections;
 mod history;
 mod incidents;
@@ -12,9 +13,10 @@ mod rules;
 
 use schemars::{JsonSchema, SchemaGenerator, generate::SchemaSettings};
 use serde::de::DeserializeOwned;
-use serde_json::{Map, Value};
+use serde_json::{Map, Value, json};
 
-use super::source::{Answer, Asker, Refusal, Source};
+use super::page::{UNITS, trimmed};
+use super::source::{Answer, Asker, CommandOutput, Refusal, Source};
 
 /// A tool in the list of tools.
 #[derive(Debug, Clone, Copy)]
@@ -27,7 +29,7 @@ pub(super) struct ListedTool {
 }
 
 /// All read-only tools.
-pub(super) const TOOLS: [ListedTool; 7] = [
+pub(super) const TOOLS: [ListedTool; 8] = [
     incidents::TOOL,
     processes::TOOL,
     process::TOOL,
@@ -35,10 +37,16 @@ pub(super) const TOOLS: [ListedTool; 7] = [
     requests::TOOL,
     rules::TOOL,
     recording::TOOL,
+    advice::TOOL,
 ];
 
 /// Name of the tool that works without a daemon.
 pub(super) const RECORDING: &str = recording::TOOL.name;
+/// Name of the tool that runs a command: it works without a daemon, but not at the listener of a daemon.
+pub(super) const ADVICE: &str = advice::TOOL.name;
+
+/// Maximum number of values per list in a record of a command.
+const MAX_VALUES: usize = 8;
 
 /// Returns the answer of a tool, or `None` if no tool has this name.
 pub(super) async fn answer<S: Source>(
@@ -54,6 +62,7 @@ pub(super) async fn answer<S: Source>(
         "requests" => requests::answer(asker, arguments).await,
         "rules" => rules::answer(asker, arguments).await,
         "recording" => recording::answer(asker, arguments).await,
+        "advice" => advice::answer(asker, arguments).await,
         _ => return None,
     };
     Some(answer)
@@ -63,6 +72,17 @@ pub(super) async fn answer<S: Source>(
 pub(super) fn read<T: DeserializeOwned>(arguments: Map<String, Value>) -> Result<T, Refusal> {
     serde_json::from_value(Value::Object(arguments))
         .map_err(|error| Refusal::new(format!("the arguments: {error}"), "see the input schema of the tool"))
+}
+
+/// Returns the answer of a tool that ran a command.
+pub(super) fn found(printed: CommandOutput) -> Value {
+    let records = printed.records.into_iter();
+    json!({
+        "found": records.map(|record| trimmed(advice::row(record), MAX_VALUES)).collect::<Vec<_>>(),
+        "left_out": printed.left_out,
+        "said": printed.said,
+        "units": UNITS,
+    })
 }
 
 /// Returns the default number of rows of a tool.

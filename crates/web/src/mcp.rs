@@ -41,7 +41,7 @@ const MAX_RECORD_BYTES: usize = 32 << 20;
 
 /// Returns the route; its tools send requests to the router `api`.
 pub(super) fn router(api: Router) -> Router {
-    let server = Server::new(DaemonSource { api }, Offer::Reading);
+    let server = Server::new(DaemonSource { api }, Offer::Listener);
     let config = StreamableHttpServerConfig::default()
         .with_legacy_session_mode(false)
         .with_json_response(true)
@@ -126,7 +126,7 @@ impl Source for DaemonSource {
         })
     }
 
-    async fn command(&self, _words: Vec<String>) -> Result<CommandOutput, Refusal> {
+    async fn command(&self, _words: Vec<String>, _file: Option<PathBuf>) -> Result<CommandOutput, Refusal> {
         Err(Refusal::new(
             "the listener takes no commands",
             "use `gcwatch mcp --allow-bursts` over stdio",

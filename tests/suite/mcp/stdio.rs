@@ -88,13 +88,14 @@ impl Client {
 }
 
 /// Scenario: the server is started with a recording. The client lists the tools, requests the recording by its name,
-/// one of its collections, and a file that the server was not given, and sends a line of 2 MB.
-/// Guarantee: the server offers only the tool `recording`, and its answer has the figures of the recording. The server
-/// refuses other files, drops the long line, answers the next request, and exits when its input ends.
+/// one of its collections, advice from it, and a file that the server was not given, and sends a line of 2 MB.
+/// Guarantee: the server offers only the tools for recordings. Their answers have the figures of the recording, and
+/// advice has a record for each kind. The server refuses other files and pids, drops the long line, answers the next
+/// request, and exits when its input ends.
 #[test]
 fn recordings_need_no_daemon() {
     let mut client = Client::start(&["tests/recordings/net10-lohoos.nettrace.gz"]);
-    assert_eq!(client.tools(), ["recording"]);
+    assert_eq!(client.tools(), ["recording", "advice"]);
     let (known, _) = client.call("recording", &json!({}));
     assert_eq!(known["files"], json!(["tests/recordings/net10-lohoos.nettrace.gz"]));
     assert!(known["of_incidents"]["unknown"].is_string(), "{known}");
@@ -112,6 +113,20 @@ fn recordings_need_no_daemon() {
     assert_eq!(whole["collection"]["pause_ns"], process["longest"][0]["pause_ns"]);
     let other = "tests/recordings/net10-steady.nettrace.gz";
     assert!(!client.call("recording", &json!({ "file": other })).1);
+    let limit = json!({ "file": "net10-lohoos.nettrace.gz", "limit": 1 << 30, "at": [1 << 29] });
+    let (advice, is_answer) = client.call("advice", &limit);
+    assert!(is_answer, "{advice}");
+    let kinds: Vec<&str> = advice["found"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|record| record["kind"].as_str().unwrap())
+        .collect();
+    assert_eq!((kinds[0], kinds.len()), ("sizing", 7), "{advice}");
+    assert_eq!(advice["found"][0]["configuration"]["memory_limit"], 1 << 30);
+    assert!(advice["found"][1]["because"].is_string(), "{advice}");
+    assert!(!client.call("advice", &json!({ "file": other })).1);
+    assert!(!client.call("advice", &json!({ "pid": std::process::id() })).1);
     let questions = client.questions.as_mut().unwrap();
     writeln!(questions, "\"{}\"", "x".repeat(2 << 20)).unwrap();
     assert!(client.call("recording", &json!({})).1);
@@ -125,7 +140,7 @@ fn recordings_need_no_daemon() {
 #[test]
 fn refusal_without_daemon_contains_remedy() {
     let mut client = Client::start(&["--connect", "http://127.0.0.1:1"]);
-    assert_eq!(client.tools().len(), 7);
+    assert_eq!(client.tools().len(), 8);
     let (refusal, is_answer) = client.call("incidents", &json!({}));
     assert!(
         !is_answer && refusal["remedy"].as_str().unwrap().contains("gcwatch run"),
@@ -136,6 +151,7 @@ fn refusal_without_daemon_contains_remedy() {
     for file in ["-", "tests", "/dev/zero", "/nowhere"] {
         let (refusal, is_answer) = client.call("recording", &json!({ "file": file }));
         assert!(!is_answer && refusal["error"].is_string(), "{file}: {refusal}");
+        assert!(!client.call("advice", &json!({ "file": file })).1, "{file}");
     }
     let answer = client.ask("tools/call", &json!({ "name": "callers", "arguments": { "pid": 1 } }));
     assert!(answer["error"].is_object(), "{answer}");
@@ -150,7 +166,7 @@ fn refusal_without_daemon_contains_remedy() {
 #[test]
 fn burst_requires_confirmed_price() {
     let mut client = Client::start(&["--allow-bursts"]);
-    assert_eq!(client.tools().len(), 12);
+    assert_eq!(client.tools().len(), 13);
     let pid = std::process::id();
     let (priced, is_answer) = client.call("callers", &json!({ "pid": pid, "seconds": 2 }));
     assert!(

@@ -55,7 +55,7 @@ pub(super) async fn answer<S: Source>(asker: &Asker<'_, S>, arguments: Map<Strin
 
 /// Returns the file with this path or name among the files that were passed when the server started. If no files were
 /// passed, returns any path unchanged.
-fn named(files: &[PathBuf], file: &Path) -> Result<PathBuf, Refusal> {
+pub(super) fn named(files: &[PathBuf], file: &Path) -> Result<PathBuf, Refusal> {
     let name = file.file_name();
     let found = files.iter().find(|known| *known == file || known.file_name() == name);
     match found {

@@ -1,7 +1,9 @@
 //! Tests of the remedies of incidents.
 
 use base::run_key::RunKey;
-use incidents::{Findings, FoundAllocations, FoundCaller, FoundCallers, FoundSite, remedy_for_a_process};
+use incidents::{
+    Findings, FoundAllocations, FoundCaller, FoundCallers, FoundSite, remedy_for_a_file, remedy_for_a_process,
+};
 use rule_engine::rule::Role;
 use rule_language::load::{load, shipped};
 
@@ -37,6 +39,17 @@ fn remedy_omits_completed_steps() {
     );
     // A burst without a finding has answered nothing.
     assert!(remedy_for_a_process(remedy, Some(&Findings::default()), run).starts_with("Find the caller"));
+}
+
+/// Scenario: the remedy of an incident in a recording contains a command that reads recordings, and a command that only
+/// works for a process.
+/// Guarantee: only the command that reads recordings names the file.
+#[test]
+fn remedy_of_recording_names_file() {
+    assert_eq!(
+        remedy_for_a_file("`gcwatch advise PID` gives a bound. `gcwatch heap PID` names the types."),
+        "`gcwatch advise FILE` gives a bound. `gcwatch heap PID` names the types."
+    );
 }
 
 /// Scenario: the remedies of the shipped rules are rendered after bursts that found the code.
