@@ -92,8 +92,9 @@ def metric(text, name, **labels):
 
 def served(row, machine):
     text = machine.answer("metrics")
-    of = lambda n: int(sum(metric(text, "gcwatch_gc_collections_total", dotnet_gc_heap_generation=f"gen{n}")))
-    # The recorded process still exists and is idle.
+    # The recorded process still exists, and can collect.
+    labels = lambda n: {"process_pid": machine.answer("pid").strip(), "dotnet_gc_heap_generation": f"gen{n}"}
+    of = lambda n: int(sum(metric(text, "gcwatch_gc_collections_total", **labels(n))))
     same([of(n) for n in range(3)], counts(machine.answer("served")), "collections of the daemon and of the program")
     for name in ("lossy", "incomplete", "missed"):
         same(sum(metric(text, f"gcwatch_collections_{name}_total")), 0, f"{name} collections")
