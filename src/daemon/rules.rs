@@ -4,6 +4,7 @@ use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use serde::Serialize;
+use tokio::task::JoinError;
 use tracing::{error, info, warn};
 
 use crate::pipeline::Pipeline;
@@ -13,7 +14,7 @@ use config::file::{READ_TIMEOUT, Watch};
 use config::options::RuleSources;
 use config::rule_files;
 use rule_language::load::{self, LoadedRules, SourceFile};
-use targets::{FileReading, or_pending};
+use targets::{FileReading, ReadError, or_pending};
 
 use targets::host;
 
@@ -114,21 +115,11 @@ impl RuleFiles {
     /// and have not changed, or cannot be read in time.
     async fn read(&self, sources: &RuleSources, pipeline: &Pipeline, first: bool) -> Result<(), Vec<String>> {
         let (of, known) = (sources.clone(), self.last().clone());
-        let read = self.reading.within(READ_TIMEOUT, move || {
-            let texts = texts(&of);
-            if known.is_some_and(|known| known == texts) {
-                return None;
-            }
-            let loaded = match load::load(&texts.files) {
-                Ok(loaded) if texts.unreadable.is_empty() => Ok(loaded),
-                Ok(_) => Err(texts.unreadable.clone()),
-                Err(problems) => {
-                    let problems = problems.iter().map(ToString::to_string);
-                    Err(texts.unreadable.iter().cloned().chain(problems).collect())
-                }
-            };
-            Some((texts, loaded))
-        });
+        let read = read_then_load(
+            &self.reading,
+            move || Some(texts(&of)).filter(|texts| known.as_ref() != Some(texts)),
+            loaded,
+        );
         let (texts, loaded) = match read.await {
             Ok(Some(read)) => read,
             Ok(None) => {
@@ -223,6 +214,45 @@ impl RuleWatch {
     }
 }
 
+/// The rules of the files, or the reasons for which the files are invalid.
+type Loaded = Result<LoadedRules, Vec<String>>;
+
+/// Reads the files within [`READ_TIMEOUT`], and loads their rules. Returns `None` if `read` does. Loading has no
+/// timeout, because its duration depends on the CPU and not on a file system.
+///
+/// # Errors
+///
+/// Returns [`ReadError`] if the files were not read in time, or a thread panicked.
+async fn read_then_load(
+    reading: &FileReading,
+    read: impl FnOnce() -> Option<Texts> + Send + 'static,
+    load: impl FnOnce(&Texts) -> Loaded + Send + 'static,
+) -> Result<Option<(Texts, Loaded)>, ReadError> {
+    let Some(texts) = reading.within(READ_TIMEOUT, read).await? else {
+        return Ok(None);
+    };
+    let loading = tokio::task::spawn_blocking(move || {
+        let loaded = load(&texts);
+        (texts, loaded)
+    });
+    let failed = |error: JoinError| ReadError::Failed {
+        problem: error.to_string(),
+    };
+    loading.await.map(Some).map_err(failed)
+}
+
+/// Loads the rules of files that were read.
+fn loaded(texts: &Texts) -> Loaded {
+    match load::load(&texts.files) {
+        Ok(loaded) if texts.unreadable.is_empty() => Ok(loaded),
+        Ok(_) => Err(texts.unreadable.clone()),
+        Err(problems) => {
+            let problems = problems.iter().map(ToString::to_string);
+            Err(texts.unreadable.iter().cloned().chain(problems).collect())
+        }
+    }
+}
+
 /// Reads the rule files, starting with the shipped rules if they are configured.
 fn texts(sources: &RuleSources) -> Texts {
     let mut files = if sources.shipped { load::shipped() } else { Vec::new() };
@@ -239,4 +269,40 @@ fn texts(sources: &RuleSources) -> Texts {
         }
     }
     Texts { files, unreadable }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::mpsc;
+    use std::time::Duration;
+
+    use super::*;
+
+    /// Scenario: the files are read at once, and loading their rules takes twice the timeout for reading files.
+    /// Guarantee: the rules are loaded; the file system is not reported as blocked.
+    #[tokio::test(start_paused = true)]
+    async fn slow_loading_is_not_a_blocked_file_system() {
+        let texts = Texts {
+            files: Vec::new(),
+            unreadable: Vec::new(),
+        };
+        let (started, begun) = mpsc::channel();
+        let (release, released) = mpsc::channel();
+        let task = tokio::spawn(async move {
+            let load = move |_: &Texts| {
+                started.send(()).unwrap();
+                released.recv().unwrap();
+                Ok(LoadedRules::default())
+            };
+            read_then_load(&FileReading::default(), || Some(texts), load).await
+        });
+        // A runtime that is never idle does not move the paused clock.
+        while begun.try_recv().is_err() {
+            tokio::task::yield_now().await;
+        }
+        tokio::time::advance(READ_TIMEOUT * 2 + Duration::from_secs(1)).await;
+        release.send(()).unwrap();
+        let (_, loaded) = task.await.unwrap().unwrap().unwrap();
+        assert!(loaded.is_ok(), "the rules are loaded");
+    }
 }

@@ -203,8 +203,10 @@ steps() {
     start free idle
     answer labels cat /proc/$closed/attr/apparmor/current /proc/$pid/attr/apparmor/current
     for under in unconfined $profile; do
-        answer $under sh -c "[ $under = unconfined ] || echo exec $under >/proc/self/attr/apparmor/exec
-            exec gcwatch doctor --pid $closed --pid $pid --format json || true"
+        # Like a pod: gcwatch has another /tmp, so it finds sockets only in /proc/PID/root.
+        answer $under unshare -m sh -c "mount -t tmpfs tmp /tmp
+            ([ $under = unconfined ] || echo exec $under >/proc/self/attr/apparmor/exec
+            exec gcwatch doctor --pid $closed --pid $pid --format json) || true"
     done
     answer denied sh -c 'dmesg | grep -o "apparmor=.DENIED.*" | tail -n 20'
 }
@@ -223,6 +225,8 @@ prepare() {
     mount -t selinuxfs selinuxfs /sys/fs/selinux
     dd if=/etc/policy of=/sys/fs/selinux/load bs=16M count=1 2>/run/policy.err ||
         stop_with "cannot load the policy"
+    # Containers may use the files of a container engine, which are in /run here.
+    mount -t tmpfs -o "context=system_u:object_r:container_file_t:s0" run /run
     for one in one two; do
         mkdir -p /$one
         # Quoted, because categories contain a comma.
@@ -234,14 +238,16 @@ prepare() {
         [ ! -d /lib64 ] || cp -a /lib64 /$one/
         cp /bin/gcwatch /bin/busybox /$one/bin/
         mount -t proc proc /$one/proc
-        mount --bind /dev /$one/dev
+        # Nodes of a container have its type.
+        for node in null:3 zero:5 random:8 urandom:9; do mknod -m 666 /$one/dev/${node%:*} c 1 ${node#*:}; done
     done
     cp -a /runtime /w /one/
 }
 level() { case $1 in one) echo c1,c2 ;; two) echo c3,c4 ;; esac; }
 place() {
     as container_t s0:c1,c2
-    exec chroot /one "$@"
+    # Opened by this type, because the policy refuses descriptors of the first process.
+    exec chroot /one "$@" <>/run/$name.in >/run/$name.out 2>/run/$name.err
 }
 before_start() { enforce 0; }
 after_start() { enforce 1; }
@@ -249,14 +255,14 @@ after_start() { enforce 1; }
 # the check is about its rights, not about the programs that may start it.
 under() { # NAME TYPE LEVEL ROOT
     name=$1 type=$2 level=$3 root=$4
-    rm -f $root/go
+    rm -f $root/go $root/ready
     enforce 0
     (
         as $type $level
-        exec chroot $root /bin/busybox sh -c "until [ -e /go ]; do usleep 50000; done
-            exec /bin/gcwatch doctor --pid $pid --format json"
-    ) >$root/$name.out 2>$root/$name.err &
-    usleep 1000000
+        exec chroot $root /bin/busybox sh -c ">/ready; until [ -e /go ]; do usleep 50000; done
+            exec /bin/gcwatch doctor --pid $pid --format json" >$root/$name.out 2>$root/$name.err
+    ) &
+    until [ -e $root/ready ]; do lives $! || stop_with "$name cannot start"; usleep 50000; done
     enforce 1
     touch $root/go
     i=0

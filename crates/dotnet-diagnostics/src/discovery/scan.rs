@@ -266,14 +266,15 @@ impl Scan {
     ///
     /// # Errors
     /// Returns [`Error::NoProcess`] if no process has this pid, or if the process has exited or is a kernel thread.
-    /// Returns [`Error::Proc`] if its entry in `/proc` cannot be read.
+    /// Returns [`Error::NotAttachable`] if a security module or a mount option of `/proc` denies access to the entry of
+    /// the process in `/proc`, or [`Error::Proc`] if the entry cannot be read for another reason.
     pub fn inspect(&self, pid: u32) -> Result<Process, Error> {
         let path = self.host.proc_root().join(pid.to_string());
         let candidate = match Candidate::read(&self.host, pid) {
             Ok(Some(candidate)) => candidate,
             Ok(None) => return Err(Error::NoProcess { pid }),
             Err(error) if has_gone(&error) => return Err(Error::NoProcess { pid }),
-            Err(source) => return Err(Error::Proc { path, source }),
+            Err(source) => return Err(unreadable(pid, path, source, self.credentials())),
         };
         let mut process = candidate.examine();
         if process.evidence.is_none() && !candidate.shows_its_maps() {
@@ -302,6 +303,16 @@ impl Scan {
         let candidate = Candidate::read(&self.host, pid).ok().flatten()?;
         candidate.runtime_library().ok().flatten().map(Evidence::Library)
     }
+}
+
+/// Returns the error for a process whose entry in `/proc` cannot be read.
+fn unreadable(pid: u32, path: PathBuf, source: io::Error, own: &Credentials) -> Error {
+    if source.kind() != io::ErrorKind::PermissionDenied {
+        return Error::Proc { path, source };
+    }
+    let detail = format!("cannot read {}: {source}", path.display());
+    let obstacle = Obstacle::new(Reason::Permission, detail, own.remedy(None));
+    Error::NotAttachable { pid, obstacle }
 }
 
 fn has_gone(error: &io::Error) -> bool {
@@ -370,4 +381,22 @@ fn try_connect(path: &Path) -> Result<(), Errno> {
     let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
     let socket = rustix::net::socket_with(AddressFamily::UNIX, SocketType::STREAM, flags, None)?;
     rustix::net::connect(&socket, &address)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Scenario: the entry of a process in `/proc` cannot be read: SELinux denies access although this program has all
+    /// capabilities, or the system reports another error.
+    /// Guarantee: the first error is missing permission, and its remedy names SELinux; the second error stays an error.
+    #[test]
+    fn denied_entry_of_process_is_missing_permission() {
+        let own = Credentials::parse(b"Uid:\t0\t0\t0\t0\nCapEff:\tffffffffff\n", None);
+        let error = |errno: Errno| unreadable(7, PathBuf::from("/proc/7"), errno.into(), &own);
+        let obstacle = error(Errno::ACCESS).obstacle();
+        assert_eq!(obstacle.reason, Reason::Permission);
+        assert!(obstacle.remedy.contains("SELinux"), "{obstacle:?}");
+        assert_eq!(error(Errno::IO).obstacle().reason, Reason::Failed);
+    }
 }
