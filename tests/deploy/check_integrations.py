@@ -245,7 +245,8 @@ case "$*" in
 *exec*) while [ "$1" != -- ]; do shift; done; shift 2; exec "$GCWATCH" "$@" ;;
 *"get pod missing"*) echo 'Error from server (NotFound): pods "missing" not found' >&2; exit 1 ;;
 *"get pod "*) printf node-7 ;;
-*"get pods "*spec.nodeName=node-7*) printf 'gcwatch gcwatch-x2\\n' ;;
+*"get pods "*spec.nodeName=node-7*) printf 'gcwatch gcwatch-x1 2026-11-29T12:00:00Z\\ngcwatch gcwatch-x2 \\n' ;;
+*"get pods "*spec.nodeName=node-8*) printf 'gcwatch gcwatch-x3 \\nother gcwatch-x4 \\n' ;;
 *"get pods "*) ;;
 esac
 """
@@ -307,7 +308,8 @@ class Kubectl(unittest.TestCase):
             self.assertIn("Other", said)
 
     def test_refusals(self):
-        """Scenario: the plugin is called without arguments, with an unknown command, a missing pod, a node without gcwatch, a pod with two processes.
+        """Scenario: the plugin is called without arguments, with an unknown command, a missing pod, a node without gcwatch or with two of
+        them, a pod with two processes.
         Guarantee: each error is a sentence that names the reason; wrong usage has the exit code 2."""
         two = json.dumps({"targets": [{"pid": pid, "resource": {"k8s.pod.name": "shop-1"}} for pid in (7, 8)]}, separators=(",", ":"))
         with tempfile.TemporaryDirectory(prefix="gcw-kubectl.") as folder, recorder({"/api/v1/targets": two}) as server:
@@ -316,6 +318,7 @@ class Kubectl(unittest.TestCase):
             self.assertIn("a pod or --node is missing", self.run_plugin(folder, server, "top", status=2)[0])
             self.assertIn("not found", self.run_plugin(folder, server, "top", "missing", status=1)[0])
             self.assertIn("no pod of gcwatch runs on node other", self.run_plugin(folder, server, "top", "--node", "other", status=1)[0])
+            self.assertIn("in several namespaces (gcwatch other); use --gcwatch", self.run_plugin(folder, server, "top", "--node", "node-8", status=1)[0])
             self.assertIn("several .NET processes (7 8); use --pid", self.run_plugin(folder, server, "heap", "shop-1", status=1)[0])
             self.assertIn("no .NET process of pod web-1", self.run_plugin(folder, server, "ps", "web-1", status=1)[0])
 

@@ -161,7 +161,7 @@ class Sidecars(unittest.TestCase):
     def test_ecs(self):
         """Scenario: the task definitions are compared with the model of RegisterTaskDefinition in botocore.
         Guarantee: no key is unknown and no type is wrong; the sidecar has no capability and the user of the
-        application; the daemon has the two capabilities."""
+        application; the daemon has the two capabilities. No port is published, and gcwatch listens on loopback only."""
         try:
             import botocore
             import botocore.model
@@ -180,6 +180,9 @@ class Sidecars(unittest.TestCase):
             containers = {each["name"]: each for each in definition["containerDefinitions"]}
             gcwatch = containers["gcwatch"]
             self.assertIs(gcwatch["readonlyRootFilesystem"], True)
+            self.assertNotIn("portMappings", gcwatch)
+            variables = os.environ | {each["name"]: each["value"] for each in gcwatch["environment"]}
+            self.assertRegex(tools.run(tools.gcwatch(), *gcwatch["command"], "--print-config", env=variables), r"(?m)^listen: 127\.0\.0\.1:9464\b")
             if name == "sidecar":
                 self.assertEqual(definition["pidMode"], "task")
                 self.assertEqual(gcwatch["user"], containers["shop"]["user"])
@@ -189,7 +192,7 @@ class Sidecars(unittest.TestCase):
                 values = tools.documents((tools.CHART / "values.yaml").read_text())[0]["securityContext"]["capabilities"]
                 self.assertEqual(definition["pidMode"], "host")
                 self.assertEqual(gcwatch["linuxParameters"]["capabilities"], values)
-            tools.run(tools.gcwatch(), *gcwatch["command"], "--check-config", env=os.environ | {each["name"]: each["value"] for each in gcwatch["environment"]})
+            tools.run(tools.gcwatch(), *gcwatch["command"], "--check-config", env=variables)
 
     def test_container_apps(self):
         """Scenario: the Container App is inspected.
