@@ -9,11 +9,11 @@ use std::time::{Duration, Instant};
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 use test_support::add_tests;
-use test_support::daemon::{Daemon, await_end, await_that, most_memory, until};
-use test_support::harness::{Missing, Need, Tests};
+use test_support::daemon::{Daemon, await_that, most_memory, until};
+use test_support::harness::Tests;
 use test_support::program;
 use test_support::scene::Scene;
-use test_support::target::TIMEOUT;
+use test_support::target::{TIMEOUT, await_end};
 
 use crate::flooded::{self, Runtime, assert_whole, neighbour};
 use crate::frozen::attached;
@@ -27,7 +27,7 @@ pub(crate) fn tests(tests: &mut Tests) {
         unending_bursts_do_not_block_other_processes,
         stopped_command_does_not_block_process,
     );
-    add_tests!(tests, need_root; lock_of_another_user_is_ignored);
+    add_tests!(tests, crate::need_root; lock_of_another_user_is_ignored);
 }
 
 /// Memory limit of a burst, its results and the daemon's session, in bytes.
@@ -192,16 +192,6 @@ fn stopped_command_does_not_block_process() {
     assert!(since.elapsed() < Duration::from_secs(15), "{:?}", since.elapsed());
     kill_process(pid, Signal::CONT).unwrap();
     assert!(await_end(&mut child, TIMEOUT).is_some());
-}
-
-pub(crate) fn need_root() -> Need {
-    if rustix::process::geteuid().is_root() {
-        Ok(())
-    } else {
-        Err(Missing::Ignored(
-            "this test needs root to become another user".to_owned(),
-        ))
-    }
 }
 
 /// Scenario: another user tries to lock a lease of a root daemon. Then the lease becomes readable, like the leases of

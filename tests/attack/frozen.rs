@@ -6,11 +6,11 @@ use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, PidfdFlags, PidfdGetfdFlags, Signal, kill_process, pidfd_getfd, pidfd_open};
 use test_support::add_tests;
-use test_support::daemon::{Daemon, await_end, await_that, await_within};
+use test_support::daemon::{Daemon, await_that, await_within};
 use test_support::harness::Tests;
 use test_support::runtimes::{ALL, FETCHED, Host, NET_10, Runtime, need};
 use test_support::scene::Scene;
-use test_support::target::Target;
+use test_support::target::{Target, await_end};
 
 use crate::serving::{self, SILENT};
 

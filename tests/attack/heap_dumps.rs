@@ -9,12 +9,12 @@ use std::process::{ChildStderr, Command, Stdio};
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 use test_support::add_tests;
-use test_support::daemon::{await_end, await_that};
+use test_support::daemon::await_that;
 use test_support::harness::{Need, Tests};
 use test_support::program;
 use test_support::runtimes::{ALL, Runtime as Dotnet};
 use test_support::scene::Scene;
-use test_support::target::{RunningProcess, Start, TIMEOUT, Target};
+use test_support::target::{RunningProcess, Start, TIMEOUT, Target, await_end};
 
 use crate::directories::{Hung, alone, need_hung};
 use crate::flooded::Runtime;

@@ -27,7 +27,7 @@ pub(crate) fn tests(tests: &mut Tests) {
         probes_outside_loopback_are_answered_under_any_name,
         pages_forbid_inline_scripts,
     );
-    add_tests!(tests, crate::bursts::need_root; private_data_is_for_user_of_daemon);
+    add_tests!(tests, crate::need_root; private_data_is_for_user_of_daemon);
 }
 
 /// Returns the HTTP status of a path for another user of this host (uid 65534), or an empty string if no answer

@@ -36,11 +36,22 @@ mod state;
 
 use std::process::ExitCode;
 
-use test_support::harness::Tests;
+use test_support::harness::{Missing, Need, Tests};
 
 /// Returns whether the full run was requested. A full run takes minutes.
 fn is_full() -> bool {
     std::env::var("GCWATCH_ATTACK").is_ok_and(|value| value == "full")
+}
+
+/// Returns an error if the test does not run as root.
+fn need_root() -> Need {
+    if rustix::process::geteuid().is_root() {
+        Ok(())
+    } else {
+        Err(Missing::Ignored(
+            "this test needs root to become another user".to_owned(),
+        ))
+    }
 }
 
 fn main() -> ExitCode {

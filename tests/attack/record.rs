@@ -10,11 +10,11 @@ use std::time::Duration;
 use rustix::fs::{CWD, FileType, Mode, mknodat};
 use rustix::process::{Pid, Signal, kill_process};
 use test_support::add_tests;
-use test_support::daemon::{await_bytes, await_end, await_that, until};
+use test_support::daemon::{await_bytes, await_that, until};
 use test_support::harness::Tests;
 use test_support::program::{self, gcwatch};
 use test_support::scene::Scene;
-use test_support::target::RunningProcess;
+use test_support::target::{RunningProcess, await_end};
 
 use crate::flooded::Runtime;
 

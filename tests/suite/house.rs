@@ -38,10 +38,36 @@ fn expand(above: &str, tree: &str, found: &mut Vec<String>) {
             start = at + 1;
             match one.split_once('{') {
                 Some((path, list)) => expand(&format!("{above}{path}"), &list[..list.len() - 1], found),
+                // A list can end with a comma.
+                None if one.is_empty() => {}
                 None => found.push(format!("{above}{one}")),
             }
         }
     }
+}
+
+/// Returns the position in a text at which a tree of imports or a path ends.
+fn end_of_tree(text: &str) -> usize {
+    let mut depth = 0;
+    let is_over = |c: char| {
+        depth += i32::from(c == '{') - i32::from(c == '}');
+        depth < 0 || depth == 0 && !(c.is_alphanumeric() || "_:{}*".contains(c))
+    };
+    text.find(is_over).unwrap_or(text.len())
+}
+
+/// Converts a path in a module to a path that starts at the crate root.
+fn absolute(module: &[String], text: &str) -> Vec<String> {
+    let mut path = module.to_vec();
+    for part in text.split("::") {
+        match part {
+            "crate" => path.clear(),
+            "self" => {}
+            "super" => drop(path.pop()),
+            name => path.push(name.to_owned()),
+        }
+    }
+    path
 }
 
 /// Returns the paths that code in a module names with `crate::`, `super::` and `self::`, starting at the crate root.
@@ -49,50 +75,117 @@ fn named(module: &[String], code: &str) -> Vec<Vec<String>> {
     let mut found = Vec::new();
     let starts = ["crate::", "super::", "self::"].into_iter();
     for (at, _) in starts.flat_map(|start| code.match_indices(start)) {
-        if code[..at].ends_with(|c: char| c.is_alphanumeric() || c == '_' || c == ':') {
+        if !code[..at].ends_with(|c: char| c.is_alphanumeric() || c == '_' || c == ':') {
+            let tree = &code[at..];
+            expand("", &tree[..end_of_tree(tree)], &mut found);
+        }
+    }
+    let path = |text: &String| absolute(module, text.split(" as ").next().unwrap());
+    found.iter().map(path).collect()
+}
+
+/// The names that each module has from `use`: other modules can name them through this module. A glob has the name `*`.
+type Imports = BTreeMap<Vec<String>, Vec<(String, Vec<String>)>>;
+
+/// Returns the names that a module imports from its crate, and the paths of the names, starting at the crate root.
+/// Private imports count, because the children of a module can name them.
+fn imports(module: &[String], code: &str, modules: &BTreeSet<Vec<String>>) -> Vec<(String, Vec<String>)> {
+    let mut found = Vec::new();
+    for (at, _) in code.match_indices("use ") {
+        let before = code[..at].rsplit('\n').next().unwrap();
+        let is_import = ["", "pub "].contains(&before) || before.starts_with("pub(") && before.ends_with(") ");
+        if !is_import {
             continue;
         }
-        let mut depth = 0;
-        let is_over = |c: char| {
-            depth += i32::from(c == '{') - i32::from(c == '}');
-            depth < 0 || depth == 0 && !(c.is_alphanumeric() || "_:{}*".contains(c))
-        };
-        let tree = &code[at..];
-        expand("", &tree[..tree.find(is_over).unwrap_or(tree.len())], &mut found);
-    }
-    let path = |text: String| {
-        let mut path = module.to_vec();
-        for part in text.split("::") {
-            match part {
-                "crate" => path.clear(),
-                "self" => {}
-                "super" => drop(path.pop()),
-                name => path.push(name.to_owned()),
+        let tree = code[at + "use ".len()..].split(';').next().unwrap();
+        let mut paths = Vec::new();
+        expand("", tree, &mut paths);
+        for path in paths {
+            let (path, alias) = path.split_once(" as ").unwrap_or((&path, ""));
+            let whole = absolute(module, path);
+            let first = path.split("::").next().unwrap();
+            let child = &whole[..(module.len() + 1).min(whole.len())];
+            if ["crate", "self", "super"].contains(&first) || modules.contains(child) {
+                let name = if alias.is_empty() {
+                    whole.last().cloned().unwrap_or_default()
+                } else {
+                    alias.to_owned()
+                };
+                found.push((name, whole));
             }
         }
-        path
-    };
-    found.into_iter().map(path).collect()
+    }
+    found
+}
+
+/// Returns the modules that a path depends on: the named module, and the modules that its name comes from by `use`. A
+/// glob leads to its module if the code of this module defines the name.
+fn origins(path: &[String], imports: &Imports, codes: &BTreeMap<Vec<String>, String>) -> BTreeSet<Vec<String>> {
+    let mut found = BTreeSet::new();
+    let mut seen = BTreeSet::new();
+    let mut open = vec![path.to_vec()];
+    while let Some(path) = open.pop() {
+        let is_module = |length: &usize| *length == 0 || codes.contains_key(&path[..*length]);
+        let module = &path[..(0..=path.len()).rev().find(is_module).unwrap()];
+        found.insert(module.to_vec());
+        let Some(name) = path.get(module.len()).filter(|_| seen.insert(path.clone())) else {
+            continue;
+        };
+        for (import, target) in imports.get(module).into_iter().flatten() {
+            let mut target = target.clone();
+            if import == "*" {
+                target.pop();
+                let Some(code) = codes.get(&target) else { continue };
+                let kinds = ["struct", "enum", "union", "type", "trait", "fn", "const", "static"];
+                let defines = |kind: &&str| {
+                    let definition = format!("{kind} {name}");
+                    code.match_indices(&definition).any(|(at, _)| {
+                        !code[at + definition.len()..].starts_with(|c: char| c.is_alphanumeric() || c == '_')
+                    })
+                };
+                if !kinds.iter().any(defines) {
+                    continue;
+                }
+                target.push(name.clone());
+            } else if import != name {
+                continue;
+            }
+            target.extend_from_slice(&path[module.len() + 1..]);
+            open.push(target);
+        }
+    }
+    found
 }
 
 /// Returns the import cycles among the children of each module of a crate. An import by a descendant counts for the
-/// child that contains it. A parent and its child may import each other, because they form a unit.
+/// child that contains it. A module that names an item which another module imports depends on both modules: the module
+/// that imports the item, and the module that defines it. A parent and its child may import each other, because they
+/// form a unit.
 fn circles(root: &Path) -> BTreeSet<String> {
     let mut files = Vec::new();
     sources(root, &mut files);
     let path_of = |file: &PathBuf| -> Vec<String> {
         let inside = file.strip_prefix(root).unwrap().with_extension("");
         let parts = inside.iter().map(|part| part.to_string_lossy().into_owned());
-        parts.filter(|part| part != "lib" && part != "main").collect()
+        parts
+            .filter(|part| !["lib", "main", "mod"].contains(&part.as_str()))
+            .collect()
     };
-    let modules: BTreeSet<Vec<String>> = files.iter().map(path_of).collect();
-    let mut uses: BTreeMap<String, BTreeSet<(String, String)>> = BTreeMap::new();
+    let mut codes: BTreeMap<Vec<String>, String> = BTreeMap::new();
     for file in &files {
-        let module = path_of(file);
-        for mut other in named(&module, &code(&fs::read_to_string(file).unwrap())) {
-            while !modules.contains(&other) {
-                other.pop();
-            }
+        let text = code(&fs::read_to_string(file).unwrap());
+        // A library and a program in the same folder share their root.
+        codes.entry(path_of(file)).or_default().push_str(&(text + "\n"));
+    }
+    let modules = codes.keys().cloned().collect();
+    let imports: Imports = codes
+        .iter()
+        .map(|(module, code)| (module.clone(), imports(module, code, &modules)))
+        .collect();
+    let mut uses: BTreeMap<String, BTreeSet<(String, String)>> = BTreeMap::new();
+    for (module, code) in &codes {
+        let paths: BTreeSet<_> = named(module, code).into_iter().collect();
+        for other in paths.iter().flat_map(|path| origins(path, &imports, &codes)) {
             let above = module
                 .iter()
                 .zip(&other)
@@ -126,19 +219,25 @@ fn circles(root: &Path) -> BTreeSet<String> {
     found
 }
 
-/// Scenario: the imports in the sources of every crate are compared.
+/// Scenario: the imports in the sources of every crate, of `xtask` and of the test binaries are compared.
 /// Guarantee: no modules with the same parent import each other in a cycle.
 #[test]
 fn modules_have_no_import_cycles() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR"));
-    let crates = fs::read_dir(root.join("crates")).unwrap();
-    let crates = crates.map(|one| one.unwrap().path()).chain([root.to_owned()]);
+    let folders = |above: &Path| -> Vec<PathBuf> {
+        let entries = fs::read_dir(above).into_iter().flatten();
+        entries.map(|entry| entry.unwrap().path()).collect()
+    };
+    let mut packages = folders(&root.join("crates"));
+    packages.extend([root.to_owned(), root.join("xtask"), root.join("tests/support")]);
+    let sources = packages.iter().map(|package| package.join("src"));
+    let tests = packages.iter().flat_map(|package| folders(&package.join("tests")));
+    let tests = tests.filter(|folder| folder.join("main.rs").exists());
     let mut found = Vec::new();
-    for one in crates {
-        let name = one.file_name().unwrap().to_string_lossy();
-        let name = if one == root { "gcwatch".into() } else { name };
-        let of_crate = circles(&one.join("src")).into_iter();
-        found.extend(of_crate.map(|circle| format!("{name} {circle}").replace(" :", ":")));
+    for folder in sources.chain(tests) {
+        let name = folder.strip_prefix(root).unwrap().display();
+        let circles = circles(&folder).into_iter();
+        found.extend(circles.map(|circle| format!("{name} {circle}").replace(" :", ":")));
     }
     found.sort();
     assert!(found.is_empty(), "{found:#?}");
@@ -185,13 +284,50 @@ fn imports_are_found_in_all_forms() {
     assert_eq!(found, ["a", "b::c", "b", "e::G", "one::d::f"]);
 }
 
+/// Scenario: a module has public, restricted and private imports, with lists, an alias and a glob, of children and of
+/// another crate; a function has an import.
+/// Guarantee: the imports of the crate are found with their names and paths. Imports of other crates and of functions
+/// are ignored.
+#[test]
+fn imported_names_are_found() {
+    let text = [
+        "pub use child::{\n    A,\n    B as C,\n};",
+        "pub(crate) use self::child::*;",
+        "use crate::top::f;",
+        "use std::fs;",
+        "fn g() {\n    use crate::no;\n}",
+    ];
+    let path = |text: &str| -> Vec<String> { text.split("::").map(str::to_owned).collect() };
+    let modules = ["one", "one::child", "top"].map(path).into();
+    let found: Vec<String> = imports(&path("one"), &text.join("\n"), &modules)
+        .iter()
+        .map(|(name, path)| format!("{name}={}", path.join("::")))
+        .collect();
+    let expected = ["A=one::child::A", "C=one::child::B", "*=one::child::*", "f=top::f"];
+    assert_eq!(found, expected);
+}
+
+/// Scenario: three modules import each other in a cycle. The crate root hides one import with `pub use`, and another
+/// module hides one import with a glob.
+/// Guarantee: the cycle is found.
+#[test]
+fn cycle_through_names_of_other_modules_is_found() {
+    let found = circles_of(&[
+        ("lib.rs", "mod one;\npub use one::One;\n"),
+        ("one.rs", "use crate::facade::Two;\npub struct One;\n"),
+        ("two.rs", "use crate::three::Three;\npub(crate) struct Two<T>;\n"),
+        ("three.rs", "use super::{One as Other};\npub struct Three;\n"),
+        ("facade.rs", "pub use crate::two::*;\nuse crate::three::*;\n"),
+    ]);
+    assert_eq!(found, [": facade one three two"]);
+}
+
 /// Scenario: three modules import each other in a cycle, one of them through a child; another module and its child
 /// import each other.
 /// Guarantee: only the cycle of the three modules is found.
 #[test]
 fn cycle_is_found() {
-    let folder = tempfile::tempdir().unwrap();
-    let files = [
+    let found = circles_of(&[
         ("lib.rs", "mod one;\nmod two;\nmod three;\nmod top;\n"),
         ("one.rs", "mod below;\n"),
         ("one/below.rs", "use crate::two::Two;\n"),
@@ -199,12 +335,17 @@ fn cycle_is_found() {
         ("three.rs", "use crate::{one::One, two};\n"),
         ("top.rs", "mod child;\nuse crate::one::One;\nuse child::Child;\n"),
         ("top/child.rs", "use super::Top;\n"),
-    ];
+    ]);
+    assert_eq!(found, [": one three two"]);
+}
+
+/// Returns the cycles of a crate with these files.
+fn circles_of(files: &[(&str, &str)]) -> Vec<String> {
+    let folder = tempfile::tempdir().unwrap();
     for (name, text) in files {
         let path = folder.path().join(name);
         fs::create_dir_all(path.parent().unwrap()).unwrap();
         fs::write(path, text).unwrap();
     }
-    let found: Vec<String> = circles(folder.path()).into_iter().collect();
-    assert_eq!(found, [": one three two"]);
+    circles(folder.path()).into_iter().collect()
 }

@@ -43,6 +43,7 @@
 //! mount namespace. A forged entry makes gcwatch heal the process every 10 s, which costs the process less than a
 //! collection. A forged entry also makes gcwatch mark the pauses of the process as affected by another tool.
 
+mod process;
 mod tables;
 mod watching;
 
@@ -51,8 +52,9 @@ use std::time::Duration;
 use dotnet_diagnostics::OpenConnections;
 use tokio::time::Instant;
 
+pub(crate) use process::WatchedProcess;
 pub(crate) use tables::connections;
-pub(crate) use watching::{WatchedProcess, WatchedProcesses};
+pub(crate) use watching::WatchedProcesses;
 
 /// Minimum interval between healings of a process. Other tools can connect and disconnect more often.
 const HEAL_INTERVAL: Duration = Duration::from_secs(10);

@@ -53,6 +53,7 @@ pub mod report;
 mod site;
 #[expect(clippy::disallowed_methods, reason = "handshakes have deadlines")]
 pub(crate) mod tls;
+mod viewers;
 pub(crate) mod wire;
 
 use std::net::SocketAddr;
@@ -68,7 +69,6 @@ use tokio::net::TcpListener;
 
 use self::access::{Access, Admission};
 use self::connections::Routers;
-use self::events::Link;
 use self::health::{health, no_place};
 use self::hosts::Hosts;
 use self::options::{Mcp, WebOptions};
@@ -76,6 +76,7 @@ use self::peer::{Ends, is_proxied};
 pub use self::site::{PartAge, Site, Views, WatcherInfo};
 use self::tls::Certificate;
 pub use self::tls::TlsError;
+use self::viewers::Link;
 
 /// Maximum number of collections of one process in `/api/v1/gcs`; also the number of retained collections.
 const MAX_COLLECTIONS: usize = 1000;

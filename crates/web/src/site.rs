@@ -12,7 +12,7 @@ use base::clock::now_unix_ns;
 use gc_telemetry::origin::Origin;
 use opentelemetry_proto::tonic::metrics::v1::Metric;
 
-use crate::events::{MAX_VIEWERS, Viewers};
+use crate::viewers::{MAX_VIEWERS, Viewers};
 use api::view::{
     AlertView, CollectionLookupError, CollectionRecord, HistoryColumns, ListenerRecord, ProcessRecord, ProcessRow,
     ReportedRequests, RuleView, TargetView, WatcherRecord,

@@ -11,7 +11,7 @@ use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 use tempfile::TempDir;
 
-use crate::target::TIMEOUT;
+use crate::target::{TIMEOUT, await_end};
 
 /// Environment variable that marks the processes of a test, so that its daemon ignores other processes on the machine.
 pub const MARK: &str = "GCWATCH_TEST_MARK";
@@ -93,20 +93,6 @@ pub fn most_memory(pid: u32) -> Option<u64> {
     let status = std::fs::read_to_string(format!("/proc/{pid}/status")).ok()?;
     let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"))?;
     Some(line.trim().trim_end_matches(" kB").parse::<u64>().ok()? * 1024)
-}
-
-/// Waits until a process exits. Returns its exit status, or `None` if the process does not exit in time.
-pub fn await_end(child: &mut Child, within: Duration) -> Option<ExitStatus> {
-    let since = Instant::now();
-    loop {
-        if let Some(status) = child.try_wait().unwrap() {
-            return Some(status);
-        }
-        if since.elapsed() > within {
-            return None;
-        }
-        std::thread::sleep(Duration::from_millis(20));
-    }
 }
 
 /// The log lines of a daemon. A thread reads the lines, so that the pipe never fills.

@@ -7,7 +7,9 @@
 //! functions that are missing from the lists.
 
 use std::fs::{self, File};
+use std::io::Write as _;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -52,7 +54,8 @@ impl Tests {
         test: impl Fn() + Send + 'static,
     ) {
         let host = Arc::clone(&self.host);
-        self.add_trial(path.as_ref(), needs, move |name| host.run(name, test));
+        let full = path.as_ref().to_owned();
+        self.add_trial(path.as_ref(), needs, move |name| host.run(name, &full, test));
     }
 
     /// Adds a test that runs while no other test of this or another binary runs, because it depends on the resources of
@@ -130,9 +133,10 @@ fn alone() -> [File; 2] {
 
 impl Host {
     /// Runs a test next to other tests. A test that fails runs once more, exclusively, because a live test needs CPU
-    /// time that other tests use. The second run decides. Both runs are in the output.
+    /// time that other tests use. The second run decides. Both runs are in the output, and [`record_rerun`] records the
+    /// second run.
     #[allow(clippy::print_stdout, reason = "readers of the output should see such tests")]
-    fn run(&self, name: &str, test: impl Fn()) {
+    fn run(&self, name: &str, path: &str, test: impl Fn()) {
         let shared = beside();
         let Err(failure) = catch_unwind(AssertUnwindSafe(&test)) else {
             return;
@@ -143,9 +147,26 @@ impl Host {
         }
         let _alone = alone();
         println!("{name}: failed next to other tests; running it again without other tests");
-        test();
+        let second = catch_unwind(AssertUnwindSafe(&test));
+        record_rerun(&rerun_file(), path, second.is_ok());
+        if let Err(failure) = second {
+            resume_unwind(failure);
+        }
         println!("{name}: passed without other tests");
     }
+}
+
+/// Returns the file for the records of reruns: `GCWATCH_RERUNS`, or `target/reruns.tsv` if the variable is unset.
+fn rerun_file() -> PathBuf {
+    let named = std::env::var_os("GCWATCH_RERUNS");
+    named.map_or_else(|| crate::repository("target/reruns.tsv"), PathBuf::from)
+}
+
+/// Appends the outcome of a rerun to a file. `tests/reruns/history.py` counts the reruns of nightly runs.
+fn record_rerun(file: &Path, path: &str, passed: bool) {
+    let outcome = if passed { "passed" } else { "failed" };
+    let mut file = File::options().create(true).append(true).open(file).unwrap();
+    file.write_all(format!("{outcome}\t{path}\n").as_bytes()).unwrap();
 }
 
 /// Adds functions of this module as tests with the same requirements: `add_tests!(tests, need; one, other)`.

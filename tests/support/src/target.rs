@@ -3,14 +3,13 @@
 use std::io::{BufRead, BufReader, Write as _};
 use std::net::{TcpListener, TcpStream};
 use std::path::{Path, PathBuf};
-use std::process::{Child, ChildStdin, Command, Stdio};
+use std::process::{Child, ChildStdin, Command, ExitStatus, Stdio};
 use std::sync::atomic::{AtomicU16, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::time::{Duration, Instant};
 
 use tempfile::TempDir;
 
-use crate::daemon::await_end;
 use crate::runtimes::{Host, MUSL_LIBRARIES, Runtime};
 
 /// Timeout for a process to start, to answer or to exit. Only a hanging process takes this long.
@@ -44,6 +43,20 @@ pub fn await_listening(service: &mut Child, port: u16) {
         assert!(ended.is_none(), "the service ended before it listened: {ended:?}");
         assert!(Instant::now() < until, "the service does not listen at port {port}");
         std::thread::sleep(Duration::from_millis(10));
+    }
+}
+
+/// Waits until a process exits. Returns its exit status, or `None` if the process does not exit in time.
+pub fn await_end(child: &mut Child, within: Duration) -> Option<ExitStatus> {
+    let since = Instant::now();
+    loop {
+        if let Some(status) = child.try_wait().unwrap() {
+            return Some(status);
+        }
+        if since.elapsed() > within {
+            return None;
+        }
+        std::thread::sleep(Duration::from_millis(20));
     }
 }
 
@@ -416,7 +429,7 @@ impl Target {
     }
 
     /// Waits until the process has exited. Returns its exit status, or `None` if the process does not exit in time.
-    pub fn await_exit(&mut self, within: Duration) -> Option<std::process::ExitStatus> {
+    pub fn await_exit(&mut self, within: Duration) -> Option<ExitStatus> {
         await_end(&mut self.child, within)
     }
 

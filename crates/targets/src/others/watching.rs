@@ -1,17 +1,16 @@
 //! Repeatedly examines the connections of all processes that are read, on a blocking thread.
 
-use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
 use std::time::Duration;
 
-use dotnet_diagnostics::discovery::{Process, SocketName};
-use dotnet_diagnostics::{Connections, Endpoint};
+use dotnet_diagnostics::Endpoint;
+use dotnet_diagnostics::discovery::Process;
 use tokio::sync::Notify;
 use tokio::task::spawn_blocking;
 use tokio::time::{Instant, sleep, timeout};
 
 use crate::lease::Leases;
-use crate::others::ForeignConnections;
+use crate::others::process::WatchedProcess;
 use crate::others::tables::{SCAN_INTERVAL, look};
 
 /// Delay before a look after an attach, or after a look that does not count. A runtime closes its ends of connections
@@ -24,55 +23,6 @@ const PARTS: u32 = 200;
 const AT_MOST: Duration = Duration::from_secs(8);
 /// Timeout of a look. Afterwards, its results count as unknown.
 const SCAN_TIMEOUT: Duration = Duration::from_secs(5);
-
-/// A process that is read, with the state of its connections.
-#[derive(Debug)]
-pub(crate) struct WatchedProcess {
-    /// Pid that locates the process's table; `None` if the process is not visible in gcwatch's `/proc`.
-    pub(crate) pid: Option<u32>,
-    /// Name of the socket.
-    pub(crate) name: SocketName,
-    /// Path to which the socket is bound; `None` if unknown.
-    pub(crate) path: Option<PathBuf>,
-    /// Connections of gcwatch to the process.
-    pub(crate) connections: Connections,
-    others: Mutex<ForeignConnections>,
-    due: Notify,
-}
-
-impl WatchedProcess {
-    /// Creates the state of a process. Returns `None` if the process has no socket with a runtime's name, for example
-    /// because the process connects to gcwatch.
-    fn new(process: &Process, endpoint: &Endpoint) -> Option<Self> {
-        let at = Self::at(process.visible.then_some(process.pid), endpoint.address()?.path())?;
-        Some(Self {
-            connections: endpoint.connections().clone(),
-            ..at
-        })
-    }
-
-    /// Creates the state of a process that listens on this path, without connections of gcwatch. Returns `None` if the
-    /// path does not have the name of a runtime's socket.
-    pub(crate) fn at(pid: Option<u32>, path: &Path) -> Option<Self> {
-        Some(Self {
-            pid,
-            name: SocketName::parse(path.file_name()?.to_str()?)?,
-            path: pid.map(|_| path.to_path_buf()),
-            connections: Connections::default(),
-            others: Mutex::default(),
-            due: Notify::new(),
-        })
-    }
-
-    pub(crate) fn others(&self) -> MutexGuard<'_, ForeignConnections> {
-        self.others.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// Waits until a healing is probably due. This method is cancel safe.
-    pub(crate) async fn is_due(&self) {
-        self.due.notified().await;
-    }
-}
 
 /// The processes whose connections are tracked.
 #[derive(Debug, Default)]
@@ -163,7 +113,7 @@ async fn look_once(watched: Vec<Arc<WatchedProcess>>, leases: Option<Leases>) ->
             others.abandoned();
         }
         if others.is_due(Instant::now()) {
-            run.due.notify_one();
+            run.set_due();
         }
     }
     wait

@@ -21,11 +21,12 @@ use tokio_rustls::TlsAcceptor;
 
 use crate::connections::stream::FlushNotifier;
 use crate::connections::{Deadlines, Shared, places};
-use crate::events::{self, Link};
+use crate::events;
 use crate::evidence;
 use crate::health::is_health;
 use crate::mcp;
 use crate::peer::Ends;
+use crate::viewers::Link;
 use crate::wire::wire;
 
 /// Maximum time of a connection on a reserved place for its only request and the response.
