@@ -54,6 +54,7 @@ pub(crate) fn data(source: &Source, program: &Program, documents: &Documents) ->
         "usr/share/doc/gcwatch/changelog.gz",
         archive::gzip(&source.read("CHANGELOG.md")?)?,
     );
+    documents.add_licenses(&mut files, "usr/share/doc/gcwatch/");
     tree::add_rules(source, &mut files, "usr/share/gcwatch/")?;
     Ok(files)
 }
