@@ -423,6 +423,19 @@ class Dist(unittest.TestCase):
             with tarfile.open(fileobj=io.BytesIO(unpacked)) as archive:
                 self.assertEqual(archive.extractfile(f"./usr/share/doc/gcwatch/{LICENSES}").read(), text)
 
+    def test_krew_installs(self):
+        """Scenario: krew installs the archive of `kubectl gcwatch` with its manifest, and with the manifest of the tree.
+        Guarantee: the installed plugin runs. The manifest of the tree is refused, because its digest is a placeholder."""
+        krew = shutil.which("krew") or left_out("krew is missing: go install sigs.k8s.io/krew/cmd/krew@v0.4.3")
+        home = self.top / "krew"
+        home.mkdir()
+        environment = {**os.environ, "KREW_ROOT": str(home), "HOME": str(home)}
+        words = [krew, "install", f"--archive={self.one('kubectl-gcwatch-*.tar.gz')}"]
+        refused = subprocess.run([*words, f"--manifest={PROJECT}/deploy/kubectl/gcwatch.yaml"], capture_output=True, text=True, timeout=PATIENCE, env=environment)
+        self.assertIn("checksum does not match", refused.stderr)
+        run(*words, f"--manifest={self.out}/kubectl-gcwatch.yaml", env=environment)
+        self.assertIn("kubectl gcwatch top POD", run(home / "bin" / "kubectl-gcwatch", "--help"))
+
     def test_chart(self):
         """Scenario: helm lints and renders the packed chart.
         Guarantee: the result equals the rendering of the chart's folder."""
