@@ -6,7 +6,7 @@ import unittest
 
 import lab
 
-CHECKS = ["check_install", "check_pods", "check_incidents", "check_update", "check_start"]
+CHECKS = ["check_install", "check_pods", "check_incidents", "check_kubectl", "check_update", "check_start"]
 
 
 class Result(unittest.TextTestResult):

@@ -152,6 +152,22 @@ for words in ((101, 0, 0, 0, 0), (310, 1, 0, 0, 0, 0, 0), (272, 0x10000000), (56
             tools.left_out("libseccomp.so.2 is not installed")
         self.assertEqual(done.stdout.splitlines(), ["-1 1"] * 4 + ["-1 38", "-1 1"], done.stderr)
 
+    def test_refused_calls_are_recorded(self):
+        """Scenario: a program under the profile calls ptrace while GCWATCH_SECCOMP_REFUSED names a file.
+        Guarantee: the call fails with EPERM, the file has its name and the pid, and the program keeps its pid."""
+        if os.uname().machine != "x86_64":
+            tools.left_out("the test has the system call numbers of x86_64")
+        program = "import ctypes, os; print(ctypes.CDLL(None, use_errno=True).syscall(101, 0, 0, 0, 0), ctypes.get_errno(), os.getpid())"
+        with tempfile.TemporaryDirectory(prefix="gcw-refused.") as folder:
+            environment = {**os.environ, "GCWATCH_SECCOMP_REFUSED": f"{folder}/refused"}
+            child = subprocess.Popen([*map(str, UNDER), sys.executable, "-c", program], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment)
+            said, errors = child.communicate(timeout=60)
+            if "libseccomp" in errors:
+                tools.left_out("libseccomp.so.2 is not installed")
+            self.assertEqual(said, f"-1 1 {child.pid}\n", errors)
+            lines = (pathlib.Path(folder) / "refused").read_text().splitlines()
+        self.assertEqual([line.split()[:2] for line in lines], [["ptrace", str(child.pid)]])
+
     def test_works_under_the_profile(self):
         """Scenario: the daemon with every optional part and each command run with a real process under the filter.
         Guarantee: the daemon exits with 0, and every command succeeds with the expected output."""

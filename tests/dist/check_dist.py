@@ -25,6 +25,7 @@ VERSION = re.search(r'\[workspace.package\]\nversion = "(.*)"', (PROJECT / "Carg
 # GCWATCH_XTASK names a program that is already built.
 XTASK = [os.environ["GCWATCH_XTASK"]] if os.environ.get("GCWATCH_XTASK") else ["cargo", "xtask"]
 PATIENCE = 600
+LICENSES = "THIRD-PARTY-LICENSES.txt"
 NUSPEC = "{http://schemas.microsoft.com/packaging/2010/07/nuspec.xsd}"
 
 
@@ -382,8 +383,57 @@ class Dist(unittest.TestCase):
             self.check_entries(root)
             modes = {entry.name: entry.mode for entry in root if entry.isfile()}
         self.assertEqual(modes.pop("gcwatch"), 0o555)
-        self.assertEqual(set(modes), {"etc/passwd", "etc/group", "etc/ssl/certs/ca-certificates.crt"})
+        licenses = {LICENSES} if shutil.which("cargo-about") else set()
+        self.assertEqual(set(modes), {"LICENSE", "etc/passwd", "etc/group", "etc/ssl/certs/ca-certificates.crt"} | licenses)
         self.assertEqual(set(modes.values()), {0o444})
+
+    def test_licenses(self):
+        """Scenario: the licences of the tar archive are compared with the crates that cargo links for each static target.
+        Guarantee: each crate is listed with its version and above a text. Every artifact that contains the program has the same
+        file."""
+        if not shutil.which("cargo-about"):
+            self.assertIn(f"left out: {LICENSES}: cargo-about is missing", self.said)
+            left_out("cargo-about is missing: .ci/tools packages")
+        with tarfile.open(self.one("*-linux.tar.gz")) as archive:
+            (name,) = [name for name in archive.getnames() if name.endswith(f"/{LICENSES}")]
+            text = archive.extractfile(name).read()
+        listed = set()
+        for part in text.decode().split("\n" + "=" * 80 + "\n")[1:]:
+            head, _, license_text = part.partition("\n\n")[2].partition("\n\n")
+            self.assertGreater(len(license_text), 200, head)
+            listed |= {tuple(line.split()) for line in head.splitlines()}
+        for machine in ("x86_64", "aarch64"):
+            tree = run("cargo", "tree", "--locked", "--package", "gcwatch", "--edges", "normal", "--target", f"{machine}-unknown-linux-musl", "--prefix", "none", cwd=PROJECT)
+            # A crate of the workspace has its path in the line, and the licence of gcwatch.
+            linked = {tuple(line.replace(" v", " ", 1).split()[:2]) for line in tree.splitlines() if line and "(/" not in line}
+            self.assertGreater(len(linked), 100)
+            self.assertEqual(linked - listed, set(), machine)
+        with zipfile.ZipFile(self.one(f"gcwatch.linux-*.{VERSION}.nupkg")) as package:
+            self.assertEqual(package.read(LICENSES), text)
+        with tarfile.open(self.one("*-oci-amd64.tar")) as archive:
+            blobs = [archive.extractfile(entry).read() for entry in archive if entry.isfile() and entry.name.startswith("blobs/")]
+        (layer,) = [blob for blob in blobs if blob.startswith(b"\x1f\x8b")]
+        with tarfile.open(fileobj=io.BytesIO(layer)) as root:
+            self.assertEqual(root.extractfile(LICENSES).read(), text)
+        # The files of the RPM package are those of the Debian package (test_rpm).
+        if shutil.which("dpkg-deb"):
+            words = ["dpkg-deb", "--fsys-tarfile", self.one("*.deb")]
+            unpacked = subprocess.run(words, capture_output=True, timeout=PATIENCE, check=True).stdout
+            with tarfile.open(fileobj=io.BytesIO(unpacked)) as archive:
+                self.assertEqual(archive.extractfile(f"./usr/share/doc/gcwatch/{LICENSES}").read(), text)
+
+    def test_krew_installs(self):
+        """Scenario: krew installs the archive of `kubectl gcwatch` with its manifest, and with the manifest of the tree.
+        Guarantee: the installed plugin runs. The manifest of the tree is refused, because its digest is a placeholder."""
+        krew = shutil.which("krew") or left_out("krew is missing: go install sigs.k8s.io/krew/cmd/krew@v0.4.3")
+        home = self.top / "krew"
+        home.mkdir()
+        environment = {**os.environ, "KREW_ROOT": str(home), "HOME": str(home)}
+        words = [krew, "install", f"--archive={self.one('kubectl-gcwatch-*.tar.gz')}"]
+        refused = subprocess.run([*words, f"--manifest={PROJECT}/deploy/kubectl/gcwatch.yaml"], capture_output=True, text=True, timeout=PATIENCE, env=environment)
+        self.assertIn("checksum does not match", refused.stderr)
+        run(*words, f"--manifest={self.out}/kubectl-gcwatch.yaml", env=environment)
+        self.assertIn("kubectl gcwatch top POD", run(home / "bin" / "kubectl-gcwatch", "--help"))
 
     def test_chart(self):
         """Scenario: helm lints and renders the packed chart.

@@ -88,8 +88,8 @@ class Kubectl(unittest.TestCase):
                 self.assertEqual(requested, {(subresource, "gcwatch", name)}, said)
 
     def test_failures(self):
-        """Scenario: the pod does not exist, is in another namespace or has no node; the node has no gcwatch, or two in different
-        namespaces; the namespace of gcwatch is wrong.
+        """Scenario: the pod does not exist, is in another namespace or has no node; the node has no daemon, or
+        daemons of two namespaces; the namespace of gcwatch is wrong.
         Guarantee: each error is a sentence that names the reason, and nothing is requested from a pod."""
         for words, expected in (
             (["top", "missing"], 'pods "missing" not found'),

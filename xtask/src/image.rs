@@ -6,7 +6,9 @@ use serde_json::{Value, json};
 
 use crate::archive::{self, Files};
 use crate::build::Program;
+use crate::licenses;
 use crate::source::Source;
+use crate::tree::Documents;
 
 const MANIFEST: &str = "application/vnd.oci.image.manifest.v1+json";
 const INDEX: &str = "application/vnd.oci.image.index.v1+json";
@@ -21,13 +23,17 @@ pub(crate) struct Image {
 }
 
 impl Image {
-    pub(crate) fn new(source: &Source, program: &Program, certificates: &[u8]) -> Result<Self> {
+    pub(crate) fn new(source: &Source, program: &Program, certificates: &[u8], documents: &Documents) -> Result<Self> {
         let mut root = Files::default();
         root.add_with("gcwatch", program.bytes.clone(), 0o555);
         root.add_with("etc/ssl/certs/ca-certificates.crt", certificates, 0o444);
         let passwd = "root:x:0:0:root:/:/nologin\nnobody:x:65534:65534:nobody:/:/nologin\n";
         root.add_with("etc/passwd", passwd, 0o444);
         root.add_with("etc/group", "root:x:0:\nnogroup:x:65534:\n", 0o444);
+        root.add_with("LICENSE", source.read("LICENSE")?, 0o444);
+        if let Some(text) = &documents.licenses {
+            root.add_with(licenses::NAME, text.clone(), 0o444);
+        }
         // A volume is mounted here.
         root.add_folder("run");
         let tar = root.tar("", source.epoch)?;

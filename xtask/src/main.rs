@@ -13,6 +13,7 @@ mod cargo;
 mod chart;
 mod image;
 mod kubectl;
+mod licenses;
 mod notes;
 mod nuget;
 mod package;
@@ -172,7 +173,8 @@ fn dist(source: &Source, args: &DistArgs) -> Result<()> {
 
     let runs_here = |program: &&Program| Some(program.machine) == Machine::here();
     let host = programs.iter().find(runs_here).or(programs.first());
-    let documents = tree::documents(source, host.context("there is no program")?)?;
+    let mut documents = tree::documents(source, host.context("there is no program")?)?;
+    documents.licenses = licenses::write(source, !args.allow_dirty)?;
     let mut images = Vec::new();
     let (version, package_version) = (&source.version, source.package_version());
     let put = |name: &str, bytes: &[u8]| put(&out, name, bytes);
@@ -195,7 +197,7 @@ fn dist(source: &Source, args: &DistArgs) -> Result<()> {
         }
         match std::fs::read(&args.certificates) {
             Ok(certificates) => {
-                let image = image::Image::new(source, program, &certificates)?;
+                let image = image::Image::new(source, program, &certificates, &documents)?;
                 put(&format!("gcwatch-{version}-oci-{debian}.tar"), &image.archive(source)?)?;
                 images.push(image);
             }
@@ -203,7 +205,7 @@ fn dist(source: &Source, args: &DistArgs) -> Result<()> {
         }
         put(
             &format!("{}.{version}.nupkg", nuget::id(program)),
-            &nuget::build_platform_package(source, program)?,
+            &nuget::build_platform_package(source, program, &documents)?,
         )?;
     }
     if !images.is_empty() {

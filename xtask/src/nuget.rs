@@ -5,6 +5,7 @@ use anyhow::Result;
 use crate::archive::Files;
 use crate::build::Program;
 use crate::source::Source;
+use crate::tree::Documents;
 
 /// Returns the id of a program's package.
 pub(crate) fn id(program: &Program) -> String {
@@ -16,12 +17,13 @@ fn platform(program: &Program) -> String {
 }
 
 /// Builds the package that contains the program.
-pub(crate) fn build_platform_package(source: &Source, program: &Program) -> Result<Vec<u8>> {
+pub(crate) fn build_platform_package(source: &Source, program: &Program, documents: &Documents) -> Result<Vec<u8>> {
     let mut files = begun(source, &id(program), "DotnetToolRidPackage")?;
     let folder = format!("tools/any/{}", platform(program));
     let command = r#"<Command Name="gcwatch" EntryPoint="gcwatch" Runner="executable" />"#;
     files.add(format!("{folder}/DotnetToolSettings.xml"), settings(command, ""));
     files.add_with(format!("{folder}/gcwatch"), program.bytes.clone(), 0o755);
+    documents.add_licenses(&mut files, "");
     files.add("[Content_Types].xml", content_types(&format!("/{folder}/gcwatch")));
     files.zip()
 }
@@ -106,6 +108,7 @@ fn content_types(program: &str) -> String {
   <Default Extension="nuspec" ContentType="application/octet" />
   <Default Extension="xml" ContentType="application/octet" />
   <Default Extension="md" ContentType="application/octet" />
+  <Default Extension="txt" ContentType="application/octet" />
 {one}</Types>
 "#
     )

@@ -166,6 +166,7 @@ fn installed(source: &Source, program: &Program, documents: &Documents) -> Resul
         "usr/share/doc/gcwatch/changelog.gz",
         archive::gzip(&source.read("CHANGELOG.md")?)?,
     );
+    documents.add_licenses(&mut files, "usr/share/doc/gcwatch/");
     tree::add_rules(source, &mut files, "usr/share/gcwatch/")?;
     Ok(files)
 }

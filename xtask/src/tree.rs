@@ -6,6 +6,7 @@ use anyhow::{Context as _, Result, bail};
 
 use crate::archive::Files;
 use crate::build::Program;
+use crate::licenses;
 use crate::source::Source;
 
 /// The shells, with the paths of their completion files below `/usr/share`.
@@ -27,6 +28,17 @@ pub(crate) struct Documents {
     pub(crate) completions: Vec<(&'static str, Vec<u8>)>,
     /// The page of the shipped rules.
     pub(crate) catalogue: Vec<u8>,
+    /// Licence texts of the crates; `None` if they were left out.
+    pub(crate) licenses: Option<Vec<u8>>,
+}
+
+impl Documents {
+    /// Adds the licences to a folder: the empty string, or a path with `/` at its end.
+    pub(crate) fn add_licenses(&self, files: &mut Files, folder: &str) {
+        if let Some(text) = &self.licenses {
+            files.add(format!("{folder}{}", licenses::NAME), text.clone());
+        }
+    }
 }
 
 /// Runs the program to generate its manual pages, completions and the page of its rules.
@@ -56,6 +68,7 @@ pub(crate) fn documents(source: &Source, program: &Program) -> Result<Documents>
         pages,
         completions,
         catalogue: output(program, &["rules", "catalogue"])?,
+        licenses: None,
     })
 }
 
@@ -87,6 +100,7 @@ pub(crate) fn unpacked(source: &Source, program: &Program, documents: &Documents
     for name in ["LICENSE", "README.md", "CHANGELOG.md"] {
         files.add(name, source.read(name)?);
     }
+    documents.add_licenses(&mut files, "");
     for name in ["gcwatch.service", "gcwatch.yaml"] {
         files.add(
             format!("systemd/{name}"),

@@ -14,6 +14,7 @@
 
 use std::collections::BTreeSet;
 use std::fmt;
+use std::ops::ControlFlow;
 use std::sync::Arc;
 
 use base::words;
@@ -145,18 +146,14 @@ pub fn load(files: &[SourceFile]) -> Result<LoadedRules, Vec<Problem>> {
     let mut left_out = LeftOut::default();
     loop {
         match load_without(files, left_out) {
-            Pass::Complete(loaded) => return loaded,
-            Pass::Again(more) => left_out = more,
+            Pass::Break(loaded) => return loaded,
+            Pass::Continue(more) => left_out = more,
         }
     }
 }
 
-/// The result of one pass over the files.
-enum Pass {
-    Complete(Result<LoadedRules, Vec<Problem>>),
-    /// More parts must be left out.
-    Again(LeftOut),
-}
+/// The result of one pass over the files: the rules, or more parts that the next pass must leave out.
+type Pass = ControlFlow<Result<LoadedRules, Vec<Problem>>, LeftOut>;
 
 fn load_without(files: &[SourceFile], left_out: LeftOut) -> Pass {
     let mut report = Report::new(files, left_out);
@@ -207,7 +204,7 @@ fn load_without(files: &[SourceFile], left_out: LeftOut) -> Pass {
         lint::unknown_rules(&drafts, &rules, &mut report);
     }
     if report.left_out.parts.len() > parts {
-        return Pass::Again(report.left_out);
+        return Pass::Continue(report.left_out);
     }
     // Unused names are reported only if all rules were built: an invalid rule, or a rule that is left out, could use
     // them.
@@ -216,16 +213,16 @@ fn load_without(files: &[SourceFile], left_out: LeftOut) -> Pass {
         lint::unused_groups(&common.groups, &common.used_groups, &mut report);
     }
     if report.errors() > 0 {
-        return Pass::Complete(Err(report.finish()));
+        return Pass::Break(Err(report.finish()));
     }
     let groups = common.groups.all.into_iter().map(|(group, _)| group);
     let rules = RuleSet::new(rules, common.windows.windows, groups.collect());
     memory::check(&rules, &common.windows.origins, &mut report);
     if report.errors() > 0 {
-        return Pass::Complete(Err(report.finish()));
+        return Pass::Break(Err(report.finish()));
     }
     let (warnings, left_out) = report.finish_valid();
-    Pass::Complete(Ok(LoadedRules {
+    Pass::Break(Ok(LoadedRules {
         rules,
         left_out,
         warnings,
