@@ -201,9 +201,11 @@ fn object(event: &PodEvent, host: &str) -> Value {
     let PodEvent { pod, id, at, .. } = event;
     let start: String = pod.name.chars().take(MAX_NAME.saturating_sub(id.len())).collect();
     let message = bounded(&event.message);
-    let message = message
-        .get(..message.floor_char_boundary(MAX_MESSAGE))
-        .unwrap_or_default();
+    let end = (0..=MAX_MESSAGE.min(message.len()))
+        .rev()
+        .find(|end| message.is_char_boundary(*end))
+        .unwrap_or(0);
+    let message = message.get(..end).unwrap_or_default();
     json!({
         "apiVersion": "v1",
         "kind": "Event",

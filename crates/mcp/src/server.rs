@@ -257,7 +257,7 @@ mod tests {
         }
         assert!(server.source.0.lock().unwrap().is_empty());
         let listener = Server::new(EmptySource::default(), Offer::Listener);
-        let of_file = self::arguments(json!({ "file": "a.nettrace" }));
+        let of_file = arguments(json!({ "file": "a.nettrace" }));
         assert_eq!(listener.answer("advice", of_file, None).await, None);
         let alone = Server::new(EmptySource::default(), Offer::Recordings);
         assert_eq!(alone.answer("incidents", Map::new(), None).await, None);
