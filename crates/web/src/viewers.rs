@@ -87,8 +87,8 @@ impl Viewers {
         })
     }
 
-    /// Returns the overview as an event, which all viewers share for [`SHARED_FOR`]. `create` creates the event if there
-    /// is none or it is older.
+    /// Returns the overview as an event, which all viewers share for [`SHARED_FOR`]. `create` creates the first event, and
+    /// a new event if the shared event is older.
     pub(super) fn overview(&self, now: Instant, create: impl FnOnce() -> Option<Bytes>) -> Option<Bytes> {
         let mut shared = self.shared.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some((at, text)) = shared.as_ref()
