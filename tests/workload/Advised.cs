@@ -3,16 +3,17 @@
 //
 // MBS      MB of small objects per second, over all threads
 // OBJECT   bytes of a small object
-// LIVE     MB of old objects
+// LIVE     MB of old objects, which have the size OBJECT
 // REPLACE  KB of old objects that are replaced per second, at random places
 // KEEP     percent of the small objects that live for KEEPMS milliseconds
-// KEEPMS   that time
+// KEEPMS   lifetime of these kept objects, in milliseconds
 // LARGE    MB of large objects (100 to 500 KB) per second
 // THREADS  threads that allocate
 // SECS     duration after "ready"
 //
-// Prints "ready" when the old objects exist. At the end it prints the collections of each generation and, if the runtime
-// counts it, the paused milliseconds. Exit code 42: memory was exhausted.
+// The service prints "ready" when the old objects exist. At the end, the service prints GC.CollectionCount of each
+// generation and the total pause in milliseconds, or null if the runtime does not report the total pause. The service
+// exits with code 42 if an allocation fails.
 using System;
 using System.Collections.Generic;
 using System.Diagnostics;
@@ -44,7 +45,7 @@ static class Advised {
       long before = 0;
       while (!stop) {
         long now = watch.ElapsedMilliseconds;
-        // A pause does not reduce the work: what arrived meanwhile is done afterwards, at most one second of it.
+        // A pause does not reduce the work: the thread does the missed work after the pause, up to the work of 1 s.
         long passed = Math.Min(now - before, 1000);
         before = now;
         small += passed * bytesPerMs;

@@ -1,8 +1,13 @@
-// The modes that provoke one anomaly each, and the healthy ones that look like one: what tests/recordings/rules has.
+// Modes that each provoke one anomaly, and healthy modes that resemble an anomaly. tests/recordings/rules has
+// recordings of these modes.
 //
-// Most need a few seconds. WKEEP is how much the modes of a nearly full heap keep, and those that grow at most, in MB; WRATE how fast
-// these grow, in MB a second. WPACE makes the slow growth of some slower by
-// this factor: a trend is one only over many minutes.
+// Most modes need a few seconds.
+//
+//   WKEEP   MB that nearlimit, pinlimit, burst, pinholes and afterpeak create; maximum MB that fastleak, plateau and
+//           nativeleak keep
+//   WRATE   MB per second by which fastleak, plateau and nativeleak grow
+//   WPACE   factor by which every mode that calls Every sleeps longer between two steps, because a trend needs many
+//           minutes
 
 using System;
 using System.Collections.Generic;
@@ -16,7 +21,7 @@ using System.Threading;
 
 namespace System.Runtime.InteropServices
 {
-    // The runtime looks for the attribute by its name; 3.1 has none and ignores it.
+    // The runtime finds the attribute by its name. .NET Core 3.1 does not know the attribute and ignores it.
     [AttributeUsage(AttributeTargets.Method)]
     internal sealed class SuppressGCTransitionAttribute : Attribute { }
 }
@@ -69,7 +74,7 @@ public static partial class Workload
         }
     }
 
-    // Work like that of `steady` beside what a mode does.
+    // Allocates garbage like the mode `steady`, in addition to the objects of the current mode.
     static void Serve(int pieces)
     {
         for (int i = 0; i < pieces; i++) sink = new byte[500];
@@ -92,7 +97,7 @@ public static partial class Workload
         return text == null ? unless : long.Parse(text, CultureInfo.InvariantCulture) * 1000000;
     }
 
-    // GC.Collect() twice a second: what a library that "frees memory" does.
+    // Calls GC.Collect() twice per second, like a library that "frees memory".
     static void Collect()
     {
         Node tree = Tree(16);
@@ -106,7 +111,8 @@ public static partial class Workload
         Every(1000, delegate { GC.Collect(2, (GCCollectionMode)mode, true, true); });
     }
 
-    // What a host does on the system's low memory signal. .NET 10 has the entry; Linux has no such signal of its own.
+    // Collects like a host that receives a low memory signal from the system. .NET 10 has this internal overload of
+    // GC.Collect. Linux sends no such signal.
     static void LowMemory()
     {
         Type[] types = { typeof(int), typeof(GCCollectionMode), typeof(bool), typeof(bool), typeof(bool) };
@@ -119,7 +125,8 @@ public static partial class Workload
         });
     }
 
-    // Fills the heap up to WKEEP and goes on with small work: meant for a hard limit a little above.
+    // Fills the heap up to WKEEP MB (default 70), and then allocates only garbage. The mode needs a hard limit slightly
+    // above WKEEP.
     static void NearLimit()
     {
         List<byte[]> kept = new List<byte[]>();
@@ -137,7 +144,8 @@ public static partial class Workload
         GC.KeepAlive(kept);
     }
 
-    // The same with islands of pinned arrays between dropped ones: free memory that cannot be used.
+    // Fills the heap up to WKEEP MB (default 60) with islands of pinned arrays between dropped arrays, so that the
+    // runtime cannot use the free memory.
     static void PinnedNearLimit()
     {
         List<byte[]> kept = new List<byte[]>();
@@ -162,7 +170,7 @@ public static partial class Workload
         while (pinned.Count > 0) pinned.Dequeue().Free();
     }
 
-    // A large live graph of small linked objects: new trees all the time, each kept for three rounds.
+    // Keeps a large live graph of small linked objects: each round builds a new tree, which lives for three rounds.
     static void LongPause()
     {
         Node[] trees = new Node[3];
@@ -174,7 +182,8 @@ public static partial class Workload
         GC.KeepAlive(trees);
     }
 
-    // .NET Core 3.1 sorts integers in native code that does not answer a suspension; later ones in managed code that does.
+    // .NET Core 3.1 sorts integers in native code, which the runtime cannot suspend. Later versions sort integers in
+    // managed code, which the runtime can suspend.
     static void Sort()
     {
         Start(delegate
@@ -193,7 +202,8 @@ public static partial class Workload
         }
     }
 
-    // Times out at `until`, and not when a signal comes, by which the runtime interrupts threads. Zeros are valid for both objects.
+    // The call returns at `until`. The signals with which the runtime interrupts threads do not end the call. Zeroed
+    // memory is a valid condition and a valid mutex.
     [DllImport("libc", EntryPoint = "pthread_cond_timedwait")]
     [SuppressGCTransition]
     static extern int WaitInPlace(IntPtr condition, IntPtr mutex, long[] until);
@@ -201,7 +211,8 @@ public static partial class Workload
     [DllImport("libc", EntryPoint = "pthread_mutex_lock")]
     static extern int Lock(IntPtr mutex);
 
-    // A native call declared as too short for a transition, that is not: every collection waits for it. 3.1 is not impressed.
+    // Calls a native function without a GC transition, although the call is long, so that every collection waits for
+    // the end of the call. .NET Core 3.1 ignores the attribute, so its collections do not wait.
     static void NativeCalls(long ms)
     {
         IntPtr zeros = Marshal.AllocHGlobal(256);
@@ -223,7 +234,8 @@ public static partial class Workload
         }
     }
 
-    // The whole process is stopped for 200 ms again and again, as in a throttled container. A child does it: who is stopped cannot wake itself.
+    // Stops the whole process for 200 ms, repeatedly, as in a throttled container. A child process sends the signals,
+    // because a stopped process cannot continue itself.
     static void Frozen()
     {
         string pid = Process.GetCurrentProcess().Id.ToString(CultureInfo.InvariantCulture);
@@ -235,7 +247,8 @@ public static partial class Workload
         child.Kill();
     }
 
-    // Each collection marks the same young tree again: back to back where the budget of generation 0 is small.
+    // Replaces small arrays at random slots without a pause. If the budget of generation 0 is small, the collections
+    // follow each other back to back.
     static void Storm()
     {
         object[] slots = new object[20000];
@@ -246,7 +259,7 @@ public static partial class Workload
         GC.KeepAlive(slots);
     }
 
-    // Large arrays that nobody keeps.
+    // Allocates large arrays and keeps none of them.
     static void TemporaryLarge()
     {
         while (!stop)
@@ -256,7 +269,7 @@ public static partial class Workload
         }
     }
 
-    // Quiet work, then a second of as much as a thread can allocate, again and again.
+    // Works quietly for 2 s, then allocates as fast as one thread can for 1 s, repeatedly.
     static void Spike()
     {
         Stopwatch clock = Stopwatch.StartNew();
@@ -268,7 +281,7 @@ public static partial class Workload
         }
     }
 
-    // A queue through which everything passes: each object lives just long enough to be old, and dies.
+    // Passes every object through a queue, so that each object lives just long enough to be promoted, and then dies.
     static void MidLife()
     {
         Queue<Node> queue = new Queue<Node>();
@@ -281,7 +294,8 @@ public static partial class Workload
         GC.KeepAlive(queue);
     }
 
-    // Weak handles and dependent ones by the hundred thousand: the last pause of a background collection looks at every one.
+    // Creates hundreds of thousands of weak handles and dependent handles. The last pause of a background collection
+    // scans every handle.
     static void ManyWeak()
     {
         ConditionalWeakTable<object, object> table = new ConditionalWeakTable<object, object>();
@@ -297,7 +311,8 @@ public static partial class Workload
         while (!stop)
         {
             Serve(2000);
-            // What changed while it marked is marked again in the last pause.
+            // The last pause of a background collection marks again the objects that changed while the collection
+            // marked.
             for (int i = 0; i < 2000; i++) sink = keys[random.Next(keys.Length)] = keys[random.Next(keys.Length)];
             Thread.Sleep(1);
         }
@@ -306,7 +321,8 @@ public static partial class Workload
         GC.KeepAlive(table);
     }
 
-    // A background collection that has two million objects to mark, and many ephemeral ones in it.
+    // Requests background collections that mark two million objects, with many ephemeral collections during each of
+    // them.
     static void ManyInBackground()
     {
         Node tree = Tree(19);
@@ -321,7 +337,7 @@ public static partial class Workload
         GC.KeepAlive(tree);
     }
 
-    // A cache without a bound: 20 KB are kept for good at each turn.
+    // A leak like that of a cache without a bound: each step keeps 20 KB more, up to KeptBytes.
     static void SlowLeak()
     {
         List<byte[]> kept = new List<byte[]>();
@@ -329,14 +345,14 @@ public static partial class Workload
         GC.KeepAlive(kept);
     }
 
-    // Handles that nobody frees.
+    // Allocates handles and never frees them.
     static void HandleLeak()
     {
         object target = new object();
         Every(5, delegate { for (int i = 0; i < 300; i++) GCHandle.Alloc(target, GCHandleType.Weak); });
     }
 
-    // Objects whose hash code was taken and which are then locked: each needs a sync block.
+    // Takes the hash code of each object and then locks the object. Each of these objects needs a sync block.
     static void SyncBlocks()
     {
         List<object> kept = new List<object>();
@@ -358,7 +374,7 @@ public static partial class Workload
         ~Slower() { if (bytes.Length > 0) Thread.Sleep(1); }
     }
 
-    // More is finalized than the one finalizer thread can do.
+    // Creates more finalizable objects than the single finalizer thread can finalize.
     static void SlowFinalizer()
     {
         Every(5, delegate { for (int i = 0; i < 500; i++) sink = new Slower(); });
@@ -371,13 +387,13 @@ public static partial class Workload
         ~Stuck() { if (bytes.Length > 0 && Interlocked.Increment(ref count) == 5000) while (!stop) Thread.Sleep(20); }
     }
 
-    // One finalizer that never returns.
+    // The 5000th finalizer does not return until the program stops.
     static void StuckFinalizer()
     {
         Every(5, delegate { for (int i = 0; i < 500; i++) sink = new Stuck(); });
     }
 
-    // Thousands of young pinned arrays, as by sockets without pooled buffers.
+    // Keeps thousands of young pinned arrays, like sockets without pooled buffers.
     static void Pinned()
     {
         Queue<GCHandle> pinned = new Queue<GCHandle>();
@@ -394,7 +410,7 @@ public static partial class Workload
         while (pinned.Count > 0) pinned.Dequeue().Free();
     }
 
-    // Large arrays of which three in four go at once; what comes then is larger than the holes.
+    // Drops three of every four large arrays at the same time. Each later array is larger than the holes.
     static void LargeHoles()
     {
         byte[][] kept = new byte[1200][];
@@ -410,7 +426,7 @@ public static partial class Workload
         GC.KeepAlive(kept);
     }
 
-    // Old small arrays of which most go at random; background collections do not move the rest.
+    // Drops seven of every eight old small arrays. Background collections do not move the remaining arrays.
     static void OldHoles()
     {
         byte[][] kept = new byte[120000][];
@@ -422,7 +438,8 @@ public static partial class Workload
         GC.KeepAlive(kept);
     }
 
-    // All threads at work, then one at its ease, in turns of two seconds.
+    // Alternates every 2 s: eight threads allocate without a pause, and then all threads sleep after every 3000
+    // arrays, the first thread for 3 ms and the other threads for 50 ms.
     static void Oscillate()
     {
         Stopwatch clock = Stopwatch.StartNew();
@@ -444,7 +461,7 @@ public static partial class Workload
         foreach (Thread thread in threads) thread.Join();
     }
 
-    // Regions without collections that allocate more than was asked for: each ends in one.
+    // Allocates more in each no-GC region than the region reserved, so that a collection ends the region.
     static void PastNoGc()
     {
         while (!stop)
@@ -460,7 +477,7 @@ public static partial class Workload
         }
     }
 
-    // Two seconds of filling caches, then quiet service: healthy.
+    // Healthy: fills a cache for 2 s, and then serves quietly.
     static void StartUp()
     {
         Dictionary<int, string> cache = new Dictionary<int, string>();
@@ -479,7 +496,8 @@ public static partial class Workload
         GC.KeepAlive(cache);
     }
 
-    // Reads records, works on each, keeps one in ten for the totals, writes them, and starts over: a batch as it should be.
+    // Healthy: a batch that reads records, processes each record, keeps 1 in 10 records for the totals, writes the
+    // totals, and starts again.
     static void Batch()
     {
         while (!stop)
@@ -505,7 +523,8 @@ public static partial class Workload
         }
     }
 
-    // Acts ten times a second, with how many bytes have to be there by now at WRATE MB a second (unless it is set: `mb`), at most WKEEP MB.
+    // Calls `upTo` ten times per second with the number of bytes that the mode must keep at this time: the size grows
+    // by WRATE MB per second (default `mb`) up to WKEEP MB (default 1500).
     static void Grow(int mb, Action<long> upTo)
     {
         double rate = double.Parse(Environment.GetEnvironmentVariable("WRATE") ?? mb.ToString(CultureInfo.InvariantCulture), CultureInfo.InvariantCulture);
@@ -519,7 +538,7 @@ public static partial class Workload
         }
     }
 
-    // A list that everything is added to and nothing leaves: 5 MB a second.
+    // Adds 5 MB per second to a list and never removes an element.
     static void FastLeak()
     {
         List<byte[]> kept = new List<byte[]>();
@@ -531,7 +550,8 @@ public static partial class Workload
         GC.KeepAlive(kept);
     }
 
-    // A cache that fills at 5 MB a second, is full at WKEEP MB (60), and is used: healthy.
+    // Healthy: a cache that grows by 5 MB per second, is full at WKEEP MB (default 60), and replaces entries all the
+    // time.
     static void Plateau()
     {
         long most = KeptOf(60000000);
@@ -544,7 +564,7 @@ public static partial class Workload
         GC.KeepAlive(kept);
     }
 
-    // Native memory that nobody frees, 3 MB a second, beside a heap that stays as it is.
+    // Allocates 3 MB of native memory per second and never frees it. The size of the managed heap does not change.
     static void NativeLeak()
     {
         long held = 0;
@@ -565,14 +585,15 @@ public static partial class Workload
         ~Once() { while (waits && !stop) Thread.Sleep(20); }
     }
 
-    // A service with a few finalizers a second, one of which never returns.
+    // A service that creates at most 100 finalizable objects per second. The finalizer of the 200th object does not
+    // return until the program stops.
     static void OneStuckFinalizer()
     {
         int turn = 0;
         Every(10, delegate { sink = new Once(++turn == 200); });
     }
 
-    // WKEEP MB (200) are read and indexed as fast as it goes, in ten seconds or so, then quiet service: healthy.
+    // Healthy: indexes WKEEP MB (default 200) as fast as one thread can, and then serves quietly.
     static void Burst()
     {
         long most = KeptOf(200000000);
@@ -597,7 +618,8 @@ public static partial class Workload
         return 0;
     }
 
-    // 400 threads that wait 200 frames deep, each with references: every collection looks at all of their stacks.
+    // Starts 400 threads that wait at a depth of 200 frames. Each frame has references, so every collection scans all
+    // of these stacks.
     static void DeepStacks()
     {
         for (int t = 0; t < 400; t++)
@@ -609,7 +631,8 @@ public static partial class Workload
         Every(2, delegate { Serve(4000); });
     }
 
-    // A background collection every 25 seconds over a million objects: the runtime ends its thread after 20 without one.
+    // Requests a background collection of two million objects every 25 s. The runtime ends the thread of background
+    // collections after 20 s without a background collection.
     static void QuietBackground()
     {
         Node tree = Tree(19);
@@ -624,7 +647,8 @@ public static partial class Workload
         GC.KeepAlive(tree);
     }
 
-    // Old small arrays of which most go; each eighth is pinned, so that no collection closes the holes: WKEEP MB (160), an eighth lives.
+    // Keeps one of every eight old small arrays (WKEEP MB before the drop, default 160) and pins it, so that no
+    // collection can close the holes.
     static void PinnedHoles()
     {
         byte[][] kept = new byte[KeptOf(160000000) / 1000][];
@@ -641,7 +665,7 @@ public static partial class Workload
         GC.KeepAlive(kept);
     }
 
-    // A peak of WKEEP MB (160) that is over; little work since.
+    // Keeps WKEEP MB (default 160), drops all of these objects, and then does little work.
     static void AfterPeak()
     {
         List<byte[]> peak = new List<byte[]>();

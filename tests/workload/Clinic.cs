@@ -211,7 +211,7 @@ static class Clinic
         for (; bytes > 0; bytes -= each) { var piece = new byte[each - 24]; piece[0] = 1; }
     }
 
-    /// Keeps `megabytes` of new objects, created within `seconds`, and creates garbage of the same size.
+    /// Creates and keeps `megabytes` of objects within `seconds`, and creates the same amount of garbage.
     static void Fill(double seconds, int megabytes)
     {
         var clock = Stopwatch.StartNew();
@@ -255,26 +255,28 @@ static class Clinic
         kinds.Add("idle");
         kinds.Add("ramp", () => Json(200));
         kinds.Add("waves", () => Json(400));
-        // A bounded cache: it grows for about one minute, and then keeps its size.
+        // A bounded cache of at most 40,000 entries (60 MB). Its growth slows down, because more and more requests
+        // replace an existing entry.
         kinds.Add("cache", () => { cache[random.Value.Next(40000)] = new byte[1500]; });
         // Sessions that live for ten seconds, at a moderate rate.
         kinds.Add("sessions", () => { Keep(20000); Drop(6000); });
         kinds.Add("pool", () => { var buffer = ArrayPool<byte>.Shared.Rent(300000); buffer[0] = 1; Json(50); ArrayPool<byte>.Shared.Return(buffer); });
-        // Loads its data, and is quiet afterwards.
+        // The service loads its data, and is quiet afterwards.
         kinds.Add("startup", null, () => { old = Live(120); }, true);
-        // Requests one collection after the start, as some services do.
+        // The service requests one collection after the start, as some services do.
         kinds.Add("once", null, () => { Allocate(20000000, 4000); GC.Collect(); });
         // A batch of forty seconds that allocates at two thirds of the speed of a core.
         kinds.Add("batch", null, () => { var clock = Stopwatch.StartNew(); while (clock.Elapsed.TotalSeconds < 40) { for (var each = 0; each < 8; each++) Json(400); Thread.Sleep(3); } });
         kinds.Add("finalized", () => { for (var each = 0; each < 30; each++) new Quick(); });
         kinds.Add("live", () => Json(100), () => { old = Live(250); }, true);
-        // A report of 20 MB in one array every 20 s.
+        // The service writes a report of 20 MB into one array every 20 s.
         kinds.Add("reports", null, () => Every(0.05, () => { var report = new byte[20000000]; for (var at = 0; at < report.Length; at += 4096) report[at] = 1; }));
         kinds.Add("reload", null, () => Every(1 / 45.0, () => { old = Live(60); }));
-        // Reads 250 MB of small objects for two minutes, and serves requests with this data afterwards.
+        // The service reads 250 MB of small objects for two minutes, and serves requests during and after this time.
         kinds.Add("warmup", () => Json(100), () => Fill(120, 250), true);
         kinds.Add("steps", () => { Keep(20000); Drop(8000); Json(100); });
-        // Idle, then a batch of 75 s that keeps 350 MB of results until its end, then idle again.
+        // The service is idle for 60 s, runs a batch of 75 s that keeps 350 MB of results until its end, and is idle
+        // again.
         kinds.Add("nightly", null, () => { Thread.Sleep(60000); var clock = Stopwatch.StartNew(); while (clock.Elapsed.TotalSeconds < 75) { Keep(120000); Json(200); Thread.Sleep(25); } Drop(0); });
         // A cache of 250 MB that is full after four minutes, and evicts its oldest entries afterwards.
         kinds.Add("bounded", () => Json(100), () => Every(20, () => { Keep(250000000 / 240 / 20); Drop(250000000 / 2048); }));
@@ -285,8 +287,8 @@ static class Clinic
         kinds.Add("leaklarge", null, () => Every(10, () => kept.Enqueue(new byte[300000])));  // 3 MB/s in large objects
         kinds.Add("leakhandles", () => { for (var each = 0; each < 20; each++) handles.Add(GCHandle.Alloc(new object())); });
         kinds.Add("leaknative", null, () => Every(10, () => { for (var each = 0; each < 5; each++) memset(malloc((IntPtr)100000), 1, (IntPtr)100000); }));
-        kinds.Add("collect", () => { if (random.Value.Next(6) == 0) GC.Collect(); });         // ten per second
-        kinds.Add("collectslow", null, () => { old = Live(150); Every(0.3, GC.Collect); });   // a long one every three seconds
+        kinds.Add("collect", () => { if (random.Value.Next(6) == 0) GC.Collect(); });         // ten collections per second
+        kinds.Add("collectslow", null, () => { old = Live(150); Every(0.3, GC.Collect); });   // a long collection every 3.3 s
         kinds.Add("aggressive", null, () => Every(1, () => GC.Collect(2, (GCCollectionMode)3, true, true)));
         kinds.Add("pressure", null, () => Every(20, () => { GC.AddMemoryPressure(50000000); GC.RemoveMemoryPressure(50000000); }));
         kinds.Add("nogc", null, () => Every(3, () => { if (GC.TryStartNoGCRegion(8000000)) { Allocate(1000000, 4000); GC.EndNoGCRegion(); } }));
@@ -315,14 +317,15 @@ static class Clinic
         });
         kinds.Add("lowlatency", () => { Keep(20000); Drop(40000); }, () => { GCSettings.LatencyMode = GCLatencyMode.SustainedLowLatency; GCSettings.LatencyMode = GCLatencyMode.LowLatency; });
         kinds.Add("churn", () => Json(300), () => { for (var each = 0; each < 2; each++) new Thread(() => { while (!ended) Json(500); }) { IsBackground = true }.Start(); });
-        // Fill the heap to its limit (GCHeapHardLimit), with small and with large objects.
+        // The next two kinds fill the heap to its limit (GCHeapHardLimit) with small objects and with large objects.
         kinds.Add("full", null, () => Every(20, () => Keep(150000)));
         kinds.Add("fulllarge", null, () => Every(20, () => kept.Enqueue(new byte[150000])));
         kinds.Add("nearlimit", () => Json(200), () => { var goal = (long)(GC.GetGCMemoryInfo().TotalAvailableMemoryBytes * 0.86); while (GC.GetTotalMemory(false) < goal) Keep(200000); Every(30, () => Allocate(1000000, 4000)); });
         return kinds;
     }
 
-    // Allocates large objects of growing sizes and keeps every fourth object, so that no hole is large enough for the next.
+    // Allocates large objects of growing sizes and keeps every fourth object, so that the dropped objects leave holes
+    // between the kept objects.
     static void LargeHoles()
     {
         var stay = new List<byte[]>();

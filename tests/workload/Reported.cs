@@ -63,12 +63,12 @@ static class CardMarking {
 }
 
 static class EmergencyLedger { static List<byte[]> keep = new List<byte[]>();
-  internal static void Run() { // idle for 40 s, then 250 MiB of small objects within 5 s against DOTNET_GCHeapHardLimit=0x10000000 (256 MiB)
+  internal static void Run() { // The program is idle for 40 s, and then allocates 250 MiB of small objects within 5 s, under DOTNET_GCHeapHardLimit=0x10000000 (256 MiB).
     Thread.Sleep(40000); try { for (int i = 0; i < 20000; i++) { keep.Add(new byte[13000]); if (i % 40 == 0) Thread.Sleep(8); } } catch (OutOfMemoryException) { keep = null; Console.WriteLine("oom"); }
     Thread.Sleep(30000); } }
 
-// An ordinary service with 60 MB of live objects, some MB/s of garbage and a cache that slowly replaces its entries. The
-// cases run this service with different limits and settings.
+// An ordinary service with LIVE_MB of live objects (default 60), RATE_MB of garbage per second (default 30) and a cache
+// that slowly replaces its entries.
 static class Ordinary {
   internal static void Run() {
     int secs = int.Parse(Environment.GetEnvironmentVariable("SECS") ?? "120"); int live = int.Parse(Environment.GetEnvironmentVariable("LIVE_MB") ?? "60"), rate = int.Parse(Environment.GetEnvironmentVariable("RATE_MB") ?? "30"), threads = int.Parse(Environment.GetEnvironmentVariable("WORKERS") ?? "1"); var sw = Stopwatch.StartNew(); int n = live * 1000 / threads;
@@ -78,7 +78,7 @@ static class Ordinary {
   }
 }
 
-// Linked cancellation tokens of a shared, long-lived source, which the program never disposes of.
+// The program links cancellation tokens to a shared, long-lived source, and never disposes of the linked sources.
 static class LinkedTokens {
   internal static void Run() {
     int secs = int.Parse(Environment.GetEnvironmentVariable("SECS") ?? "660"); var app = new CancellationTokenSource(); var sw = Stopwatch.StartNew(); long n = 0; int each = int.Parse(Environment.GetEnvironmentVariable("EACH") ?? "12");
@@ -90,7 +90,8 @@ static class LinkedTokens {
   }
 }
 
-// Images of 1 MB in the large object heap, 20 of them live at a time, 150 MB/s, in a container of 340 MB. No request fails.
+// The program allocates 150 MB/s of images in a container of 340 MB. Each image is a large object of 1 MB, and 20
+// images are live at the same time. No allocation fails.
 static class LohChurnLimit {
   internal static void Run() {
     int secs = int.Parse(Environment.GetEnvironmentVariable("SECS") ?? "120"), mb = int.Parse(Environment.GetEnvironmentVariable("BUF_KB") ?? "1024"); var sw = Stopwatch.StartNew(); int oom = 0, ok = 0; var live = new Queue<byte[]>();
@@ -99,7 +100,8 @@ static class LohChurnLimit {
   }
 }
 
-// Three thousand threads that sleep with a shallow stack (one thread per connection), next to ordinary work.
+// Three thousand threads wait with a shallow stack (one thread per connection), while another thread does ordinary
+// work.
 static class ManyThreads {
   static void Wait(ManualResetEventSlim e, int d) { if (d > 0) { Wait(e, d - 1); GC.KeepAlive(d); } else e.Wait(); }
   internal static void Run() {
@@ -111,7 +113,7 @@ static class ManyThreads {
   }
 }
 
-// A small managed heap next to a native library that fills most of the container (model files, image buffers).
+// The managed heap is small. A native library fills most of the container (model files, image buffers).
 static class NativeLoad {
   internal static void Run() {
     int secs = int.Parse(Environment.GetEnvironmentVariable("SECS") ?? "120"), mb = int.Parse(Environment.GetEnvironmentVariable("NATIVE_MB") ?? "320"); var sw = Stopwatch.StartNew(); var rnd = new Random(1); int n = 20000; var cache = new byte[n][];
@@ -134,7 +136,7 @@ static class NearLimitBlocks {
   }
 }
 
-// Pinned receive buffers of many idle connections, allocated between ordinary garbage, under a hard limit.
+// The program allocates pinned receive buffers for many idle connections between ordinary garbage, under a hard limit.
 static class PinnedHoles {
   internal static void Run() {
     int secs = int.Parse(Environment.GetEnvironmentVariable("SECS") ?? "150"); var sw = Stopwatch.StartNew(); var pins = new List<GCHandle>(); var junk = new List<byte[]>(); int oom = 0;
@@ -182,7 +184,7 @@ static class TimerChurn {
   }
 }
 
-// A ConditionalWeakTable with many entries that stay, next to ordinary garbage.
+// A ConditionalWeakTable keeps many entries, while the program allocates ordinary garbage.
 static class WeakTableQuiet {
   sealed class Extra { public object A, B; }
   internal static void Run() {
@@ -195,7 +197,8 @@ static class WeakTableQuiet {
   }
 }
 
-// The clock of a program, numbers from its environment, and a line of its own counters (every 10 s with SAY=1).
+// The clock of a program, the numbers from its environment, and a line with its GC counters, which the program prints
+// every 10 s if SAY=1.
 static class Say {
   internal static readonly Stopwatch Clock = Stopwatch.StartNew(); internal static volatile string Extra = "";
   static readonly MethodInfo paused = typeof(GC).GetMethod("GetTotalPauseDuration");
@@ -215,21 +218,21 @@ static class Say {
     if (Num("SAY", 0) == 0) return;
     new Thread(() => { while (On) { Line(Extra); Thread.Sleep(10000); } }) { IsBackground = true }.Start();
   }
-  // Ordinary garbage: `n` objects of 1 KB.
+  // Allocates ordinary garbage: `n` objects of 1 KB.
   internal static void Garbage(int n) { for (int i = 0; i < n; i++) GC.KeepAlive(new byte[1000]); }
 }
 
-// A binary tree with 2^depth - 1 live objects.
+// A node of a binary tree.
 sealed class Node {
   internal Node Left, Right; internal long Value;
   internal static Node Tree(int depth) { return depth == 0 ? null : new Node { Value = depth, Left = Tree(depth - 1), Right = Tree(depth - 1) }; }
-  // `count` objects in trees.
+  // Returns trees with at least `count` nodes in total. A tree of depth 14 has 2^14 - 1 nodes.
   internal static List<Node> Forest(int count) { var all = new List<Node>(); for (; count > 0; count -= 16383) all.Add(Tree(14)); return all; }
 }
 
-// The process has less address space than the machine has memory (ulimit -v, or a small range of regions). The live heap fills it. The
-// runtime reports no limit, collections for lack of space follow each other, and allocations fail. After each failure, the
-// program drops 5 % of its cache.
+// The process has less address space than the machine has memory (ulimit -v, or a small range of regions). The live
+// heap fills the address space. The runtime reports no limit, collections for lack of space follow each other, and
+// allocations fail. After each failure, the program drops 5 % of its cache.
 static class AddressSpace {
   internal static void Run() {
     Say.Start(); var cache = new List<byte[]>(); int failed = 0, rate = Say.Num("RATE_MB", 20), percent = Say.Num("DROP", 5);
@@ -242,15 +245,15 @@ static class AddressSpace {
   }
 }
 
-// The program has 150 MB of live objects and some garbage. An array of 200 MB, tried every 2 s, never fits under the limit of 300 MB,
-// although each collection for it frees more than 5 %.
+// The program has 150 MB of live objects and some garbage. Every 2 s it allocates an array of 200 MB, which never fits
+// under the limit of 300 MB, although the collection before each failure frees more than 5 %.
 static class BigArrayFails {
   internal static void Run() {
     Say.Start(); int mb = Say.Num("LIVE_MB", 150), array = Say.Num("ARRAY_MB", 200), junk = Say.Num("JUNK_MB", 40), from = Say.Num("FROM", 5), failed = 0, fit = 0;
     var live = new List<byte[]>(); for (int i = 0; i < mb * 1000; i++) live.Add(new byte[1000 - 24]);
     double next = from;
     while (Say.On) {
-      // The rows of a report live until the array is tried.
+      // The rows of a report live until the program allocates the array.
       var rows = new List<byte[]>(); for (int i = 0; i < junk * 1000; i++) { rows.Add(new byte[1000 - 24]); if (i % 1000 == 0) Thread.Sleep(10); }
       rows = null; while (Say.T < next) Thread.Sleep(10); next += 2;
       try { var b = new byte[array * 1000000]; b[0] = 1; fit++; } catch (OutOfMemoryException) { if (failed++ == 0) Say.Line("first failure"); }
@@ -281,8 +284,8 @@ static class FastOom {
   }
 }
 
-// A converter in another process of the same container takes HELPER_MB for 75 s, 20 s after the start. `tail` keeps its whole input,
-// because the input has no line end.
+// A converter, in another process of the same container, starts 20 s after the program and holds HELPER_MB for 75 s.
+// `tail` keeps its whole input, because the input has no line end.
 static class HelperBeside {
   internal static void Run() {
     Say.Start(); int mb = Say.Num("HELPER_MB", 310), from = Say.Num("FROM", 20), stay = Say.Num("STAY", 75); var live = Node.Forest(100000); Process helper = null;
@@ -309,7 +312,8 @@ static class LateRush {
   }
 }
 
-// A dictionary of sessions, which the program never removes: 25 MiB per minute, between ordinary garbage.
+// The program adds 25 MiB of sessions per minute to a dictionary and never removes a session. It also allocates
+// ordinary garbage.
 static class LeakManaged {
   sealed class Session { internal string User; internal byte[] State; internal List<string> Log = new List<string>(); }
   internal static void Run() {
@@ -322,8 +326,9 @@ static class LeakManaged {
   }
 }
 
-// A library sets LowLatency mode at its start and never resets it: full collections stop, and objects that die after their promotion
-// stay. 40 MB live, 4 MB/s pass through.
+// A library sets LowLatency mode at its start and never resets the mode. The runtime starts no more full collections,
+// and objects that die after their promotion stay in the heap. 40 MB of objects are live, and 4 MB/s pass through the
+// queue.
 static class LowLatencyLeft {
   internal static void Run() {
     Say.Start(); int from = Say.Num("FROM", 0); var live = new Queue<byte[]>(); bool set = false;
@@ -345,8 +350,9 @@ static class MissingNames {
   }
 }
 
-// Buffers of 1.2 MB from a pool that keeps none above 1 MB: each buffer is a new large object, and only full collections free it.
-// Millions of objects live, and background collections are off (DOTNET_gcConcurrent=0).
+// The program rents buffers of 1.2 MB from a pool that keeps no buffer above 1 MB. Each buffer is a new large object,
+// and only full collections free it. Millions of objects are live, and background collections are off
+// (DOTNET_gcConcurrent=0).
 static class OversizeRents {
   internal static void Run() {
     Say.Start(); var live = Node.Tree(Say.Num("DEPTH", 23)); int each = Say.Num("RENTS", 4); var pool = ArrayPool<byte>.Create(); int n = 0;
@@ -355,7 +361,8 @@ static class OversizeRents {
   }
 }
 
-// A wrapper around native images calls GC.AddMemoryPressure for each one, next to 5 million live objects. The runtime requests full collections.
+// A wrapper around native images calls GC.AddMemoryPressure for each image, in a process with 5 million live objects.
+// The runtime requests full collections.
 static class PressureStorm {
   internal static void Run() {
     Say.Start(); var live = Node.Forest(Say.Num("OBJECTS", 5000000)); int hertz = Say.Num("HERTZ", 25), mb = Say.Num("IMAGE_MB", 50), from = Say.Num("FROM", 0); long n = 0;
@@ -367,8 +374,8 @@ static class PressureStorm {
   }
 }
 
-// Every 40 s the program reads a new copy of its data, with a native index, while the old copy serves. It drops the old copy 3 s later. The peaks
-// do not rise.
+// Every 40 s the program reads a new copy of its data, with a native index, while requests use the old copy. The
+// program drops the old copy 3 s after the new copy is complete. The peaks do not rise.
 static class ReloadCopies {
   static Dictionary<int, byte[]> data; static IntPtr index;
   internal static void Run() {
@@ -399,8 +406,8 @@ static class Stable81 {
   }
 }
 
-// The program writes files to a tmpfs within some seconds and keeps them. The kernel charges them to the container. They have no names, so the
-// kernel frees them when the process exits.
+// The program writes files to a tmpfs within some seconds and keeps the files open. The kernel charges the files to the
+// container. The files have no names, so the kernel frees their memory when the process exits.
 static class TmpfsFiles {
   internal static void Run() {
     Say.Start(); int mb = Say.Num("FILES_MB", 262), from = Say.Num("FROM", 5); string folder = Environment.GetEnvironmentVariable("TMPFS") ?? "/dev/shm"; var files = new List<FileStream>(); var block = new byte[1 << 20]; block[0] = 1; var live = Node.Forest(100000);
@@ -415,7 +422,7 @@ static class TmpfsFiles {
   }
 }
 
-// A search service that reads its index for two minutes (small objects, about 450 MiB), and then answers requests from it.
+// A search service reads its index for two minutes (at most 360 MiB of small objects), and then serves requests.
 static class WarmUpIndex {
   sealed class Doc { internal string Title; internal int[] Terms; internal Doc Next; }
   internal static void Run() {

@@ -62,7 +62,8 @@ static class Roots {
     if (roots == "old") written = new object[n];
   }
 
-  // Slots of generation 2 that refer to a young object. Each young collection scans all of these slots.
+  // Writes a reference to a young object to each slot in generation 2, so that each young collection scans all of these
+  // slots.
   static void WriteOld() {
     if (written == null) return;
     var young = new Node();
@@ -80,7 +81,9 @@ static class Roots {
     int bytes = Number("OBJECT", 40), kib = Number("SURVIVE", 2048), mbs = Number("MBS", 50), secs = Number("SECS", 20);
     Prepare(roots, Number("N", 0));
     GC.Collect(); GC.Collect();
-    // Generation 0 has 16 MB. A tick is one millisecond. The number of live batches is the number that fits into SURVIVE.
+    // Generation 0 has 16 MB (tests/accounts/run sets GCgen0size), and a tick is 1 ms. The service creates a batch per
+    // tick and keeps the batches of the ticks between two young collections. All kept batches together
+    // have SURVIVE KiB.
     long perTick = mbs * 1000L, ticksPerGc = (16L << 20) / perTick;
     int count = (int)Math.Max(1, kib * 1024L / (bytes <= 64 ? 40 : bytes + 64) / ticksPerGc);
     var onStack = new Node[place == "stack" ? (int)ticksPerGc : 0];
@@ -96,7 +99,7 @@ static class Roots {
       var batch = Batch(count, bytes);
       if (place == "old") oldBatches[tick % oldBatches.Length] = batch;
       if (place == "handle") { handles.Enqueue(GCHandle.Alloc(batch)); if (handles.Count > ticksPerGc) handles.Dequeue().Free(); }
-      // A young array that only this stack refers to.
+      // The array is young, and only this stack refers to the array.
       if (place == "stack") { var next = new Node[onStack.Length]; Array.Copy(onStack, 0, next, 1, next.Length - 1); next[0] = batch; onStack = next; }
       if (tick % 50 == 0) WriteOld();
     }

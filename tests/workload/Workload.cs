@@ -1,27 +1,31 @@
-// The workload of the live tests: one small program that makes the collector do what its mode says.
+// The workload of the live tests: a small program whose mode selects the behaviour of the collector.
 //
-//   WMODE   what to do (see Find, and Cases.cs for the anomalies), default steady; a first argument goes before it
-//   WSECS   seconds until it ends by itself, default 30; a second argument goes before it
-//   WROUNDS how much the mode `fixed` allocates, in rounds of 2 MB, default 1000
-//   WWAIT   any value: the work begins with `go`, so that a session can be there before it
+//   WMODE   mode (see Find, and Cases.cs for the anomalies), default steady; the first argument overrides WMODE
+//   WSECS   seconds until the program exits by itself, default 30; the second argument overrides WSECS
+//   WROUNDS number of rounds of 2 MB that the mode `fixed` allocates, default 1000
+//   WWAIT   any value: the work starts with the line `go`, so that a session can be open before the work starts
 //
-// It prints `ready PID` when it works, then four times a second
-// `tick TIMESTAMP gen0 gen1 gen2 total_pause_us`: GC.CollectionCount(n), which counts a generation 2 collection in all three, and
-// GC.GetTotalPauseDuration (-1 where the runtime has none). TIMESTAMP is the clock of the stream's events. A last tick comes when the
-// work is over.
+// The program prints `ready PID` before the work starts, and then four times per second
+// `tick TIMESTAMP gen0 gen1 gen2 total_pause_us`. The three counts are GC.CollectionCount(n), which counts a full
+// collection in all three generations. The pause is GC.GetTotalPauseDuration, or -1 if the runtime does not have this
+// method. TIMESTAMP is from the clock of the events in the stream. The program prints a last tick when the work has
+// ended.
 //
-// Lines on standard input steer it:
+// Lines on standard input control the program. It answers every line except `stop` with `did ...` and the numbers of a
+// tick:
 //
-//   stop        end in order
-//   collect N   GC.Collect(N), then answer `did ...` with the numbers of a tick
-//   count       answer `did ...` at once
-//   go          the work begins (WWAIT); the mode `fixed` begins: it prints `done` when its rounds are over, and then waits to be stopped
+//   stop        exit cleanly
+//   collect N   call GC.Collect(N) before the answer
+//   count       only answer
+//   go          start the work (WWAIT), or the rounds of the mode `fixed`, which prints `done` after its rounds and then
+//               waits for `stop`; the modes lohoos and sohoos start without their delay
 //
-// It ends when its standard input closes, so that it never outlives the test that started it, and after WSECS in any case. Nothing that
-// it keeps grows beyond KeptBytes.
+// The program exits when its standard input closes, so that it does not outlive the test that started it, and at most
+// 5 s after WSECS in any case. The modes leak, lohoos, sohoos and slowleak keep at most KeptBytes.
 //
-// C# 7 against the .NET Core 3.1 assemblies; the same file runs on every later runtime. What 3.1 does not have is found by
-// reflection. StartupHook runs it inside another program (DOTNET_STARTUP_HOOKS).
+// The program is C# 7, compiled with the assemblies of .NET Core 3.1, and runs on every later runtime. It finds the
+// methods that .NET Core 3.1 does not have by reflection. StartupHook runs the workload in the process of another
+// program, in place of the Main method of that program (DOTNET_STARTUP_HOOKS).
 
 using System;
 using System.Collections.Generic;
@@ -44,7 +48,8 @@ public static class StartupHook
 
 public static partial class Workload
 {
-    // More than any hard limit of the tests, less than what troubles a small machine.
+    // The value is above every hard limit that the tests set for the modes lohoos and sohoos, and low enough for a
+    // small machine.
     const long KeptBytes = 256000000;
 
     static volatile bool stop;
@@ -75,7 +80,7 @@ public static partial class Workload
         {
             Thread.Sleep(TimeSpan.FromSeconds(seconds));
             stop = true;
-            // A mode that does not see `stop` in time is ended.
+            // A mode that does not return within 5 s after `stop` is set must not keep the process alive.
             Thread.Sleep(5000);
             Environment.Exit(3);
         });
@@ -118,7 +123,7 @@ public static partial class Workload
         }
     }
 
-    // A mode may have filled the heap just now: a line less is no harm.
+    // The mode can have filled the heap, so a report can fail. The tests tolerate a missing line.
     static void Report(string word)
     {
         try
@@ -168,7 +173,7 @@ public static partial class Workload
         }
     }
 
-    // Small arrays, a few kept for a while: what most services do.
+    // Allocates small arrays and keeps a few of them for a while, like most services.
     static void Steady()
     {
         byte[][] kept = new byte[2000][];
@@ -184,7 +189,8 @@ public static partial class Workload
         sink = kept;
     }
 
-    // The same, as fast as one thread can, so many times and no more: its CPU time can be compared.
+    // Allocates like `steady`, but as fast as one thread can and for a fixed number of rounds, so that the CPU times of
+    // two runs can be compared.
     static void Fixed()
     {
         int rounds = int.Parse(Environment.GetEnvironmentVariable("WROUNDS") ?? "1000", CultureInfo.InvariantCulture);
@@ -203,7 +209,8 @@ public static partial class Workload
         while (!stop) Thread.Sleep(10);
     }
 
-    // Tiny objects that all die young, as fast as one thread makes them: many generation 0 collections.
+    // Allocates tiny objects that all die young, with a sleep of 1 ms after every 100,000 objects. The runtime does
+    // many generation 0 collections.
     static void Small()
     {
         while (!stop)
@@ -224,10 +231,12 @@ public static partial class Workload
         sink = kept;
     }
 
-    // Keeps arrays until there is no room for another, drops some, goes on. Meant for a hard limit below KeptBytes.
+    // Keeps arrays until an allocation fails, drops some of the arrays, and continues. The mode needs a hard limit
+    // below KeptBytes.
     static void UntilFull(int size, int dropped)
     {
-        // A runtime that is out of memory can die of the first session that is begun in it (seen on 10.0.0): time to begin one before.
+        // A runtime that is out of memory can crash when a tool opens the first session (seen on 10.0.0). The delay of
+        // 2 s lets the test open a session before the heap is full.
         for (int i = 0; i < 100 && !stop && !go; i++) Thread.Sleep(20);
         List<object> kept = new List<object>();
         while (!stop)
@@ -282,7 +291,7 @@ public static partial class Workload
         sink = kept;
     }
 
-    // Islands of pinned objects between dropped ones.
+    // Creates islands of pinned objects between dropped objects.
     static void Pin()
     {
         Queue<GCHandle> pinned = new Queue<GCHandle>();
@@ -315,7 +324,7 @@ public static partial class Workload
         }
     }
 
-    // About 20 MB a second are kept for good.
+    // Keeps about 20 MB more per second, up to KeptBytes, and never drops an object.
     static void Leak()
     {
         List<byte[]> kept = new List<byte[]>();
@@ -360,7 +369,8 @@ public static partial class Workload
         }
     }
 
-    // Weak references, short ones and ones that outlive resurrection, to objects of which most are dropped.
+    // Creates short and long weak references (a long weak reference tracks resurrection), and drops most of their
+    // targets.
     static void Weak()
     {
         WeakReference[] references = new WeakReference[5000];
@@ -379,7 +389,7 @@ public static partial class Workload
         GC.KeepAlive(kept);
     }
 
-    // Dependent handles.
+    // Creates dependent handles: each entry of a ConditionalWeakTable has one.
     static void Conditional()
     {
         ConditionalWeakTable<object, byte[]> table = new ConditionalWeakTable<object, byte[]>();
@@ -422,7 +432,8 @@ public static partial class Workload
         foreach (Thread thread in threads) thread.Join();
     }
 
-    // A collection inside a region (another thread's `collect`) ends it: EndNoGCRegion then throws.
+    // A collection inside a no-GC region (a `collect` line, which another thread executes) ends the region.
+    // EndNoGCRegion then throws InvalidOperationException.
     static void NoGc()
     {
         while (!stop)
@@ -459,12 +470,13 @@ public static partial class Workload
         return new Node { Left = Tree(depth - 1), Right = Tree(depth - 1) };
     }
 
-    // A live heap that takes a while to mark, background collections one after the other, ephemeral ones inside.
+    // Keeps a live heap that takes a while to mark, and requests background collections one after the other, with
+    // ephemeral collections during each of them.
     static void Background()
     {
         Node tree = Tree(17);
-        // The tree is old before the first background collection. Without this, .NET Core 3.1 turns the first one into a blocking one
-        // in many runs, and all that follow too.
+        // The tree must be old before the first background collection. Otherwise, in many runs, .NET Core 3.1 turns all
+        // background collections into blocking collections.
         GC.Collect();
         GC.Collect();
         Start(delegate { while (!stop) { GC.Collect(2, GCCollectionMode.Forced, false); Thread.Sleep(20); } });
@@ -476,7 +488,9 @@ public static partial class Workload
         GC.KeepAlive(tree);
     }
 
-    // Every latency mode in turn: each is a pause mode of GlobalHeapHistory. Server GC refuses LowLatency, gcConcurrent=0 some others.
+    // Sets each latency mode except NoGCRegion in turn. Each latency mode is a pause mode in GlobalHeapHistory. Server
+    // GC ignores LowLatency, and the runtime ignores SustainedLowLatency if background collections are off
+    // (gcConcurrent=0).
     static void LowLatency()
     {
         GCLatencyMode[] modes = { GCLatencyMode.Batch, GCLatencyMode.Interactive, GCLatencyMode.LowLatency, GCLatencyMode.SustainedLowLatency };

@@ -1,5 +1,5 @@
-// jobs.dll: a hosted worker that comes into a web service by DOTNET_STARTUP_HOOKS: some jobs a second, each an activity of the source Acme.Jobs
-// and one collection of generation 0.
+// jobs.dll: a hosted worker that DOTNET_STARTUP_HOOKS adds to a web service. It runs at most 50 jobs per second. Each
+// job is an activity of the source Acme.Jobs and requests one collection of generation 0.
 using System;
 using System.Diagnostics;
 using System.Threading;

@@ -1,6 +1,7 @@
-// layers.dll [SECONDS]: what a library does for the program, what the program does itself, and a recursion.
-// KLOG=FILE: at the end one line per call: CLOCK_MONOTONIC ns before and after, the row that is to be shown (site, or
-// the program's method and the library's), what is counted (GC.Collect or bytes), and how much of it.
+// layers.dll [SECONDS]: a program that collects and allocates in a library, in its own methods, and in a recursion.
+// At the end, the program writes a line per call to the file KLOG, if set: CLOCK_MONOTONIC before and after the call in
+// ns, the row that gcwatch must show (the site, or the method of the program and the method of the library), the
+// quantity (GC.Collect or bytes), and its amount.
 using System;
 using System.Collections.Generic;
 using System.Diagnostics;
@@ -94,7 +95,7 @@ namespace Shop.Layers
             }
         }
 
-        // The framework's own code for a value type of the program.
+        // List<Point> is code of the framework that the runtime compiles for a value type of the program.
         [MethodImpl(MethodImplOptions.NoInlining)]
         static void Points()
         {
@@ -119,7 +120,7 @@ namespace Shop.Layers
         }
     }
 
-    // Calls itself by another method.
+    // Print calls itself through Group.
     static class Doc
     {
         static string text;

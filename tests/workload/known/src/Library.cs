@@ -1,4 +1,5 @@
-// A library with a name as the framework's assemblies have: it collects, and allocates, behind its caller's back.
+// A library with a name like that of a framework assembly. The library collects and allocates without the knowledge of
+// its caller.
 using System;
 using System.Runtime.CompilerServices;
 
@@ -15,7 +16,7 @@ namespace Microsoft.Acme.Learning
             return GC.CollectionCount(0);
         }
 
-        // Its caller within the library is on the stack, too.
+        // Fit, which is also a method of the library, calls Trim, so that two frames of the library are on the stack.
         [MethodImpl(MethodImplOptions.NoInlining)]
         static void Trim()
         {
@@ -31,7 +32,7 @@ namespace Microsoft.Acme.Learning
         }
     }
 
-    // Its code for a value type of the program is compiled for the program alone.
+    // The runtime compiles separate code of this class for a value type of the program.
     public static class Pool<T>
     {
         static T[] kept;

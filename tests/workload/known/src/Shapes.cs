@@ -1,8 +1,10 @@
-// shapes.dll [SECONDS]: sixty forms in which C# has methods, each of which makes the runtime collect: the compiler and the runtime give most of
-// them names that no person would. KLOG=FILE: at the end one line for each call: CLOCK_MONOTONIC ns before and after, site, api, collections.
-// Where the JIT would inline a method it is kept from that: an inlined one has no frame. Built by the C# compiler of .NET 10 (the numbers of
-// lambdas are its), against the assemblies of .NET 8.
-// Sites run one at a time, so that the collections that one causes are the difference of GC.CollectionCount(0) around it.
+// shapes.dll [SECONDS]: 69 forms of C# methods, each of which makes the runtime collect. The compiler and the runtime
+// give most of these methods names that no developer would write. At the end, the program writes a line per call to the
+// file KLOG, if set: CLOCK_MONOTONIC before and after the call in ns, site, API, collections. NoInlining marks each
+// method that the JIT would otherwise inline, because an inlined method has no frame. The program is compiled by the C#
+// compiler of .NET 10, which assigns the numbers of the lambdas, with the assemblies of .NET 8. Sites run one at a
+// time. The difference of GC.CollectionCount(0) before and after a call is therefore the number of collections that the
+// site caused.
 using System; using System.Collections.Generic; using System.Diagnostics; using System.Globalization; using System.IO; using System.Linq;
 using System.Reflection; using System.Reflection.Emit; using System.Runtime; using System.Runtime.CompilerServices; using System.Threading; using System.Threading.Tasks;
 using Shapes;
@@ -179,7 +181,8 @@ namespace Shapes
     }
     sealed class Left
     {
-        // On the finalizer's thread; the gate is opened after the collection that dropped it, so that each is counted where it belongs.
+        // The finalizer collects on the finalizer thread. It waits for the gate, which Finish opens after the
+        // collection of Drop, so that each collection counts for its own site.
         static readonly ManualResetEventSlim gate = new();
         ~Left() { gate.Wait(); GC.Collect(0, GCCollectionMode.Forced, true); Worker.Note(); }
         [MethodImpl(MethodImplOptions.NoInlining)] static void Make() => new Left();
@@ -188,7 +191,8 @@ namespace Shapes
     }
     sealed class Left<T>
     {
-        // On the finalizer's thread; the gate is opened after the collection that dropped it, so that each is counted where it belongs.
+        // The finalizer collects on the finalizer thread. It waits for the gate, which Finish opens after the
+        // collection of Drop, so that each collection counts for its own site.
         static readonly ManualResetEventSlim gate = new();
         ~Left() { gate.Wait(); GC.Collect(0, GCCollectionMode.Forced, true); Worker.Note(); }
         [MethodImpl(MethodImplOptions.NoInlining)] static void Make() => new Left<T>();

@@ -1,5 +1,7 @@
-// Allocates small, large and pinned objects, keeps some, and logs GC.GetTotalAllocatedBytes ten times a second: `TICKS TOTAL`, on the
-// clock of the streams (KLOG). Arguments: seconds; 1 small, 2 large, 4 pinned (a sum); threads. C# 7, built against .NET Core 3.1.
+// totals.dll SECONDS KINDS THREADS: allocates small, large and pinned objects, keeps some of the objects, and writes
+// GC.GetTotalAllocatedBytes to the file KLOG ten times per second. A line is `TICKS TOTAL`, with TICKS on the clock of
+// the streams. KINDS is a sum: 1 for small objects, 2 for large objects, 4 for pinned objects. The program is C# 7,
+// compiled with the assemblies of .NET Core 3.1.
 using System;
 using System.Diagnostics;
 using System.IO;
