@@ -2,7 +2,7 @@
 //! parsed expression can be evaluated.
 #![no_main]
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use libfuzzer_sys::fuzz_target;
 use rule_engine::field::{ProcessFacts, Root, Scope, StreamFacts};
@@ -19,9 +19,9 @@ fuzz_target!(|text: &str| {
     }
     let names = Names {
         macros: &macros,
-        lists: &BTreeMap::from([("induced".to_owned(), vec!["Induced".into()])]),
+        lists: &BTreeSet::from(["induced".to_owned()]),
         windows: &BTreeMap::from([("share".to_owned(), 0)]),
-        measures: &[],
+        units: &[],
         params: &BTreeMap::new(),
         roots: &[Root::Gc, Root::Process, Root::Stream],
     };
