@@ -153,7 +153,7 @@ class Dist(unittest.TestCase):
             self.assertIn(field, info)
         self.assertEqual("Depends:" in info, not is_static())
         for line in run("dpkg-deb", "--contents", package).splitlines():
-            self.assertIn(" root/root ", line)
+            self.assertRegex(line, " (root/root|0/0) ")
         root = self.top / "deb"
         run("dpkg-deb", "--raw-extract", package, root)
         unit = (root / "usr/lib/systemd/system/gcwatch.service").read_text()
@@ -226,7 +226,7 @@ class Dist(unittest.TestCase):
         if not shutil.which("rpm"):
             left_out("rpm is missing")
         database = ["rpm", "--dbpath", self.top / "rpm-read"]
-        self.assertRegex(run(*database, "--checksig", "--verbose", package), r"Header SHA256 digest: OK\n.*Payload SHA256 digest: OK")
+        self.assertRegex(run(*database, "--checksig", "--verbose", package), r"(?s)Header SHA256 digest: OK\n.*Payload SHA256 digest: OK")
         query = [*database, "--query", "--package", package]
         said = run(*query, "--queryformat", "%{NAME} %{VERSION} %{RELEASE} %{ARCH} %{LICENSE} %{BUILDTIME} %{SOURCEPACKAGE}")
         self.assertEqual(said, f"gcwatch {VERSION} 1 x86_64 Apache-2.0 {self.of_commit()} (none)")
@@ -263,6 +263,10 @@ class Dist(unittest.TestCase):
         run(*words, "--upgrade", "--replacepkgs", package)
         self.assertEqual(configuration.read_text(), "# Mine.\n")
         run("rpm", "--root", root, "--erase", "--noscripts", "gcwatch")
+        left = [path for folder in ("etc", "usr") for path in (root / folder).rglob("*")]
+        self.assertEqual([str(path) for path in left if path.is_file()], [f"{configuration}.rpmsave"])
+        script = (PROJECT / "deploy/packages/rpm/postun").read_text()
+        run("sh", "-euc", script.replace("/usr/share/", f"{root}/usr/share/").replace("/etc/", f"{root}/etc/"), "postun", "0")
         self.assertEqual([str(path) for path in root.rglob("*gcwatch*")], [str(root / "etc/gcwatch"), f"{configuration}.rpmsave"])
 
     def test_rpm_scripts(self):
@@ -283,6 +287,7 @@ class Dist(unittest.TestCase):
             log.write_text("")
             # Simulate a host that runs systemd.
             text = (scripts / name).read_text().replace("/run/systemd/system", str(self.top / "asked/system"))
+            text = text.replace("rmdir", "true")
             run("sh", "-euc", text, name, number, env={**os.environ, "PATH": f"{self.top}/asked:{os.environ['PATH']}"})
             return log.read_text().splitlines()
 

@@ -23,14 +23,6 @@ const DEB: (&str, &str, &str) = ("cargo-deb", "3.8.0", "package.deb");
 const RPM: (&str, &str, &str) = ("cargo-generate-rpm", "0.21.1", "package.rpm");
 /// Path of the configuration file. An upgrade keeps the file if the operator has changed it.
 const CONFIGURATION: &str = "etc/gcwatch/gcwatch.yaml";
-/// Folders that the RPM package creates and removes. dpkg needs no list of folders to create and remove them.
-const OWNED: [&str; 5] = [
-    "etc/gcwatch",
-    "usr/share/doc/gcwatch",
-    "usr/share/gcwatch",
-    "usr/share/gcwatch/prometheus",
-    "usr/share/gcwatch/rules",
-];
 const SUMMARY: &str = "Reports the garbage collections of .NET processes";
 const DESCRIPTION: &str = "gcwatch attaches to every .NET process of this host and exports each garbage\n\
                            collection as traces, metrics and alerts. The processes need no change.";
@@ -174,12 +166,6 @@ fn installed(source: &Source, program: &Program, documents: &Documents) -> Resul
 /// Returns the manifest of the staged crate. Strings are written as JSON, because JSON strings are valid TOML strings.
 fn manifest(source: &Source, program: &Program, files: &Files) -> String {
     let (mut deb, mut rpm) = (String::new(), String::new());
-    for folder in OWNED {
-        let _ = writeln!(
-            rpm,
-            "{{ source = \"\", dest = \"/{folder}/\", mode = \"755\", dir = true }},"
-        );
-    }
     for (path, file) in files.iter() {
         let (staged, mode) = (json!(format!("root/{path}")), format!("{:o}", file.mode));
         let _ = writeln!(deb, "[{staged}, {}, \"{mode}\"],", json!(path));
