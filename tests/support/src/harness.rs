@@ -162,9 +162,13 @@ fn rerun_file() -> PathBuf {
     named.map_or_else(|| crate::repository("target/reruns.tsv"), PathBuf::from)
 }
 
-/// Appends the outcome of a rerun to a file. `tests/reruns/history.py` counts the reruns of nightly runs.
+/// Appends the outcome of a rerun to a file. Creates the folder of the file: `target` is missing in a new clone if
+/// `CARGO_TARGET_DIR` names a different folder. `tests/reruns/history.py` counts the reruns of nightly runs.
 fn record_rerun(file: &Path, path: &str, passed: bool) {
     let outcome = if passed { "passed" } else { "failed" };
+    if let Some(folder) = file.parent() {
+        fs::create_dir_all(folder).unwrap();
+    }
     let mut file = File::options().create(true).append(true).open(file).unwrap();
     file.write_all(format!("{outcome}\t{path}\n").as_bytes()).unwrap();
 }
