@@ -32,6 +32,15 @@ class Workflows(unittest.TestCase):
                 for step in job["steps"]:
                     yield f"{path.name}: {name}", step
 
+    def test_release_tools(self):
+        """Scenario: .ci/tools installs the programs that xtask runs (xtask/src/tool.rs).
+        Guarantee: xtask names these programs with the same versions, and no other programs."""
+        sources = "".join(path.read_text() for path in sorted((PROJECT / "xtask/src").glob("*.rs")))
+        named = re.findall(r'Tool = Tool \{\s*name: "(.+)",\s*version: "(.+)",', sources)
+        packages = (PROJECT / ".ci/tools").read_text().partition("    packages)")[2].partition(";;")[0]
+        self.assertEqual(sorted(re.findall(r"cargo install (\S+) --version (\S+)", packages)), sorted(named))
+        self.assertEqual(len(named), 3)
+
     def test_actionlint(self):
         """Scenario: actionlint reads the workflows.
         Guarantee: syntax, expressions, types, names of contexts and permissions have no faults."""

@@ -20,6 +20,7 @@ mod package;
 mod publish;
 mod sbom;
 mod source;
+mod tool;
 mod tree;
 mod version;
 
@@ -189,10 +190,10 @@ fn dist(source: &Source, args: &DistArgs) -> Result<()> {
             &archive::gzip(&files.tar(&name, source.epoch)?)?,
         )?;
         let packages = package::Packages::stage(source, program, &documents)?;
-        if let Some(deb) = packages.deb()? {
+        if let Some(deb) = packages.deb(!args.allow_dirty)? {
             put(&format!("gcwatch_{package_version}_{debian}.deb"), &deb)?;
         }
-        if let Some(rpm) = packages.rpm()? {
+        if let Some(rpm) = packages.rpm(!args.allow_dirty)? {
             put(&format!("gcwatch-{package_version}-1.{rust}.rpm"), &rpm)?;
         }
         match std::fs::read(&args.certificates) {

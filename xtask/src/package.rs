@@ -4,23 +4,29 @@
 //! `cargo-generate-rpm` build the packages from this crate. The crate has no dependencies and is never compiled.
 
 use std::fmt::Write as _;
-use std::io::ErrorKind;
 use std::os::unix::fs::PermissionsExt;
 use std::process::Command;
 
-use anyhow::{Context as _, Result, bail};
+use anyhow::{Context as _, Result};
 use serde_json::json;
 use tempfile::TempDir;
 
 use crate::archive::{self, Files};
 use crate::build::Program;
 use crate::source::Source;
+use crate::tool::Tool;
 use crate::tree::{self, Documents};
 
-/// Name, version and output file of the tool for Debian packages. A different version can build different bytes.
-const DEB: (&str, &str, &str) = ("cargo-deb", "3.8.0", "package.deb");
-/// Name, version and output file of the tool for RPM packages. A different version can build different bytes.
-const RPM: (&str, &str, &str) = ("cargo-generate-rpm", "0.21.1", "package.rpm");
+const DEB: Tool = Tool {
+    name: "cargo-deb",
+    version: "3.8.0",
+    install: "",
+};
+const RPM: Tool = Tool {
+    name: "cargo-generate-rpm",
+    version: "0.21.1",
+    install: "",
+};
 /// Path of the configuration file. An upgrade keeps the file if the operator has changed it.
 const CONFIGURATION: &str = "etc/gcwatch/gcwatch.yaml";
 const SUMMARY: &str = "Reports the garbage collections of .NET processes";
@@ -72,7 +78,11 @@ impl<'a> Packages<'a> {
     }
 
     /// Builds the Debian package. Returns `None` and prints a message if `cargo-deb` is missing.
-    pub(crate) fn deb(&self) -> Result<Option<Vec<u8>>> {
+    ///
+    /// # Errors
+    ///
+    /// Returns an error if the tool fails, or is missing for a release (`is_release`).
+    pub(crate) fn deb(&self, is_release: bool) -> Result<Option<Vec<u8>>> {
         let target = format!("{}-unknown-linux-musl", self.program.machine.rust());
         let version = self.source.package_version();
         let words = [
@@ -84,11 +94,15 @@ impl<'a> Packages<'a> {
             "--deb-version",
             &version,
         ];
-        self.built(DEB, &words)
+        self.build(&DEB, "package.deb", &words, is_release)
     }
 
     /// Builds the RPM package. Returns `None` and prints a message if `cargo-generate-rpm` is missing.
-    pub(crate) fn rpm(&self) -> Result<Option<Vec<u8>>> {
+    ///
+    /// # Errors
+    ///
+    /// Returns an error if the tool fails, or is missing for a release (`is_release`).
+    pub(crate) fn rpm(&self, is_release: bool) -> Result<Option<Vec<u8>>> {
         let machine = self.program.machine.rust();
         let words = [
             "--auto-req",
@@ -98,34 +112,27 @@ impl<'a> Packages<'a> {
             "--arch",
             machine,
         ];
-        self.built(RPM, &words)
+        self.build(&RPM, "package.rpm", &words, is_release)
     }
 
-    /// Runs a tool in the staged crate, and returns the package that the tool writes. Returns `None` if the tool is
-    /// missing.
-    fn built(&self, (tool, version, out): (&str, &str, &str), words: &[&str]) -> Result<Option<Vec<u8>>> {
-        let out = self.folder.path().join(out);
-        let output = Command::new(tool)
+    /// Runs a tool in the staged crate, and returns the package that the tool writes to the file `name`. Returns `None`
+    /// if the tool is missing.
+    fn build(&self, tool: &Tool, name: &str, words: &[&str], is_release: bool) -> Result<Option<Vec<u8>>> {
+        let out = self.folder.path().join(name);
+        let mut command = Command::new(tool.name);
+        command
             .current_dir(&self.folder)
             .env("SOURCE_DATE_EPOCH", self.source.epoch.to_string())
             .args(words)
             .arg("--output")
-            .arg(&out)
-            .output();
-        let output = match output {
-            Err(error) if error.kind() == ErrorKind::NotFound => {
-                println!(
-                    "left out: package: {tool} is missing; install it: cargo install {tool} --version {version} --locked"
-                );
-                return Ok(None);
-            }
-            output => output.with_context(|| format!("cannot run {tool}"))?,
-        };
-        if !output.status.success() {
-            bail!("{tool}: {}", String::from_utf8_lossy(&output.stderr).trim());
+            .arg(&out);
+        if tool.run(name, &mut command, is_release)?.is_none() {
+            return Ok(None);
         }
-        let package = std::fs::read(&out).with_context(|| format!("cannot read the package that {tool} builds"))?;
-        Ok(Some(package))
+        let package = std::fs::read(&out);
+        package
+            .map(Some)
+            .with_context(|| format!("cannot read the package that {} builds", tool.name))
     }
 }
 
