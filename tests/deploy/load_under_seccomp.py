@@ -239,8 +239,14 @@ class Load:
 
     def finish(self, daemon, lasting):
         """Compares gcwatch's counts with those of the processes, and stops gcwatch."""
-        time.sleep(5)
-        listed = {each["pid"]: each for each in json.loads(receivers.get(self.web + "/api/v1/targets")[1])["targets"]}
+        # The first two processes collect only on request, so gcwatch has seen all of their collections.
+        deadline = time.monotonic() + 60
+        while True:
+            listed = {each["pid"]: each for each in json.loads(receivers.get(self.web + "/api/v1/targets")[1])["targets"]}
+            counts = [listed.get(each.pid, {}).get("collections") or 0 for each in lasting]
+            if all(counts) and all(count >= each.collected for count, each in zip(counts, lasting[:2])) or time.monotonic() > deadline:
+                break
+            time.sleep(0.2)
         for each in lasting:
             state = listed.get(each.pid, {})
             self.say(f"{each.name}: {state.get('state')}, {state.get('collections')} collections, of itself {each.collected}")
@@ -258,8 +264,8 @@ class Load:
             self.fault(f"gcwatch ended with {code}")
 
     def judge(self):
-        """Returns whether every guarantee holds."""
-        time.sleep(0.5)
+        """Returns whether every guarantee holds. A refused call is recorded before its caller gets the answer, so the record is
+        complete when gcwatch has ended."""
         if refused := self.refusals():
             self.fault(f"refused calls: {refused}")
         for name in ("requests with metrics", "requests with traces", "requests with logs", "data points", "spans"):

@@ -13,6 +13,8 @@ import cluster
 import tools
 
 PLUGIN = tools.DEPLOY / "kubectl"
+# Seconds until the audit log must contain a request.
+PATIENCE = 30
 LABELS = {"app.kubernetes.io/name": "gcwatch", "app.kubernetes.io/component": "daemon"}
 
 
@@ -57,19 +59,24 @@ class Kubectl(unittest.TestCase):
         if node:
             cls.cluster.patch(f"{at}/{name}/status", {"status": {"phase": "Running"}})
 
-    def plugin(self, *words):
-        """Runs the plugin, which cannot succeed without a kubelet. Returns its output, and the pods for which it requested
-        `exec` or `portforward`."""
+    def plugin(self, *words, requests=0):
+        """Runs the plugin, which cannot succeed without a kubelet, and waits until the audit log contains this number of its
+        requests for `exec` and `portforward`. Returns its output, and the pods of these requests."""
         before = len(self.cluster.requests_of(cluster.ADMIN))
         path = f"{self.cluster.folder / 'bin'}:{PLUGIN}:{os.environ['PATH']}"
         environment = {**os.environ, "KUBECONFIG": str(self.config), "HOME": str(self.cluster.folder), "PATH": path}
         done = subprocess.run(["kubectl", "gcwatch", *words], capture_output=True, text=True, timeout=120, env=environment, stdin=subprocess.DEVNULL)
         self.assertEqual(done.returncode, 1, done.stderr)
-        # The audit log can be written a moment later.
-        time.sleep(0.5)
-        events = self.cluster.requests_of(cluster.ADMIN)[before:]
-        of = [event["objectRef"] for event in events if event.get("objectRef", {}).get("subresource") in ("exec", "portforward")]
-        return done.stderr, {(each["subresource"], each["namespace"], each["name"]) for each in of}
+        # The API server logs a request after its answer. A request after those of the plugin marks their end.
+        self.cluster.ask("GET", f"/api/v1/namespaces?fieldSelector=metadata.name%3Dend-{before}")
+        deadline = time.monotonic() + PATIENCE
+        while True:
+            events = self.cluster.requests_of(cluster.ADMIN)[before:]
+            of = [event["objectRef"] for event in events if event.get("objectRef", {}).get("subresource") in ("exec", "portforward")]
+            if len(of) >= requests and any(event["requestURI"].endswith(f"end-{before}") for event in events):
+                return done.stderr, {(each["subresource"], each["namespace"], each["name"]) for each in of}
+            self.assertLess(time.monotonic(), deadline, f"the audit log has {len(of)} of {requests} requests: {done.stderr}")
+            time.sleep(0.05)
 
     def test_pod_of_the_node(self):
         """Scenario: the commands run for a pod, by its namespace or the namespace of the context, and for a node. A terminating
@@ -84,7 +91,7 @@ class Kubectl(unittest.TestCase):
             (["top", "--node", "node-2", "--gcwatch", "gcwatch"], "exec", "gcwatch-b"),
         ):
             with self.subTest(words=words):
-                said, requested = self.plugin(*words)
+                said, requested = self.plugin(*words, requests=1)
                 self.assertEqual(requested, {(subresource, "gcwatch", name)}, said)
 
     def test_failures(self):
@@ -103,7 +110,7 @@ class Kubectl(unittest.TestCase):
                 said, requested = self.plugin(*words)
                 self.assertIn(expected, said)
                 self.assertEqual(requested, set())
-        self.assertEqual(self.plugin("top", "web-4", "--gcwatch", "second")[1], {("exec", "second", "gcwatch-d")})
+        self.assertEqual(self.plugin("top", "web-4", "--gcwatch", "second", requests=1)[1], {("exec", "second", "gcwatch-d")})
 
 
 if __name__ == "__main__":
