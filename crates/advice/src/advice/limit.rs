@@ -28,6 +28,17 @@ fn check(text: String) -> Check {
     }
 }
 
+/// Returns the expectation for a limit, which consists of the stopped share and the memory.
+fn expected(subject: &Subject<'_>, stopped: Range, change: Range) -> Expected {
+    let (memory, memory_change) = subject.memory(change);
+    Expected {
+        stopped_share: Some(ends(stopped)),
+        memory,
+        memory_change,
+        ..Expected::default()
+    }
+}
+
 /// Predicts the effect of a limit that doubles the headroom. Requires blocking full collections in the window that ran
 /// because memory was short.
 pub(super) fn raise(subject: &Subject<'_>) -> PredictionResult {
@@ -59,19 +70,12 @@ pub(super) fn raise(subject: &Subject<'_>) -> PredictionResult {
     let raised = container.around(heap_limit as f64 + headroom);
     let saved = |left: f64| per_minute * (1.0 - left) / 60.0 * pause / 1e9;
     let stopped = AFTER_TWICE.map(|left| (share - saved(left)).max(0.0));
-    let (memory, memory_change) = subject.memory(Range::new(0.0, headroom));
+    let change = Range::new(0.0, headroom);
     let now = memory_limit.map_or_else(String::new, |limit| format!(" (now {} MiB)", mebibytes(limit as f64)));
     Ok(Prediction {
         setting: Setting::from_memory_limit(bytes(raised)),
         runtimes: &[8, 9, 10, 11],
-        expected: Expected {
-            stopped_share: Some(ends(stopped)),
-            median_pause_ns: None,
-            memory,
-            memory_change,
-            cpu: None,
-            young_per_second: None,
-        },
+        expected: expected(subject, stopped, change),
         because: format!(
             "{} blocking full collections of {:.0} ms ran because memory was short, {per_minute:.1} per minute; {} MiB \
              more of heap halve them{now}",
@@ -124,18 +128,11 @@ pub(super) fn lower(subject: &Subject<'_>, any_window: bool) -> PredictionResult
         .stopped_share
         .ok_or_else(|| "the price of the limit is unknown".to_owned())?;
     let committed = observation.committed.unwrap_or(model.needed());
-    let (memory, memory_change) = subject.memory(Range::new((model.needed() - committed).min(0.0) * 2.0, 0.0));
+    let change = Range::new((model.needed() - committed).min(0.0) * 2.0, 0.0);
     Ok(Prediction {
         setting: Setting::from_memory_limit(bytes(needed)),
         runtimes: &[8, 9, 10, 11],
-        expected: Expected {
-            stopped_share: Some(ends(stopped)),
-            median_pause_ns: None,
-            memory,
-            memory_change,
-            cpu: None,
-            young_per_second: None,
-        },
+        expected: expected(subject, stopped, change),
         because: format!(
             "at most {} MiB lived after a full collection, and {} MiB were in the young generations: not less than {} \
              MiB of {} MiB",
