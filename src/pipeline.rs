@@ -43,7 +43,6 @@ mod service;
 mod shared;
 mod subject_incidents;
 
-pub use evidence_requests::EvidenceRequest;
 pub(crate) use evidence_requests::OF_BURSTS;
 pub use feed::Feed;
 pub use history_folder::HistoryFolder;

@@ -77,7 +77,7 @@ pub struct Services {
     /// Keeps evidence outside the host; `None` if evidence stays on the host.
     store: Option<Store>,
     /// Bursts that incidents request.
-    pub(super) bursts: Arc<Bursts>,
+    pub(super) bursts: Bursts,
     /// Notes from opening the parts, for the log, which starts later.
     notes: Vec<Note>,
 }
@@ -178,7 +178,7 @@ impl Services {
             start_time: OWN_START,
         };
         pipeline.set_own(own_run, own.resource());
-        let bursts = Arc::new(Bursts::new(Arc::clone(&own.bursts), marks));
+        let mut bursts = Bursts::new(Arc::clone(&own.bursts), marks);
         bursts.configure(options.bursts, options.census, options.targets.lease_folder.clone());
         let ready = Arc::new(AtomicBool::new(false));
         let web = listener.map(|listener| {
@@ -254,7 +254,7 @@ impl Services {
 
     /// Advances the rules, the bursts and the stored state, and checks whether gcwatch itself stalled. Must be called
     /// once per second.
-    pub(super) fn tick(&self, stalls: &mut Stalls) {
+    pub(super) fn tick(&mut self, stalls: &mut Stalls) {
         let (now, clocks) = (Instant::now(), clocks());
         let alive = self.own.run.get().map(|run| &run.alive);
         if let Some(length) = stalls.tick(now, alive.and_then(|alive| alive.take_silence())) {
@@ -269,8 +269,7 @@ impl Services {
         // A command without run parts reads its input itself, so gcwatch is never behind.
         let behind = alive.map_or(Duration::ZERO, |alive| alive.behind(now));
         self.pipeline.tick(clocks, behind);
-        self.bursts
-            .tick(&self.pipeline, behind > BEHIND, std::time::Instant::now());
+        self.bursts.tick(&self.pipeline, behind > BEHIND, clocks.moment());
         if let Some((_, incidents)) = &self.state {
             incidents.tick(&self.pipeline, &self.notifier);
             self.history.tick(&self.pipeline, now);
@@ -279,9 +278,13 @@ impl Services {
 
     /// Stops the burst in progress, so that its process returns to normal. The returned task waits up to `within` for
     /// the end of the burst.
-    pub(super) fn end_bursts(&self, within: Duration) -> JoinHandle<()> {
-        let bursts = Arc::clone(&self.bursts);
-        tokio::task::spawn_blocking(move || bursts.stop(within))
+    pub(super) fn end_bursts(&mut self, within: Duration) -> JoinHandle<()> {
+        let ended = self.bursts.stop(&self.pipeline, now());
+        tokio::spawn(async move {
+            if let Some(ended) = ended {
+                let _late = tokio::time::timeout(within, ended).await;
+            }
+        })
     }
 
     /// Returns each part that must be alive, with the time since its last report.

@@ -1,13 +1,10 @@
 //! Evidence requests of open incidents, with the facts that decide whether a burst or a heap dump runs.
 
-use std::sync::Arc;
-
-use incidents::{QuotaOwner, id_of};
-use rule_engine::ledger::Ledger;
+use incidents::id_of;
 use rule_engine::rule::{Evidence, Severity};
 
-use base::run_key::RunKey;
 use evidence::automatic::Condition;
+use evidence::schedule::EvidenceRequest;
 use processes::RunState;
 use run::Run;
 
@@ -18,32 +15,6 @@ pub(crate) const OF_BURSTS: [Evidence; 4] = [
     Evidence::Stacks,
     Evidence::Census,
 ];
-
-/// A request of an open incident for evidence that the incident does not have yet.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct EvidenceRequest {
-    /// The process of the incident.
-    pub run: RunKey,
-    /// Number of the incident.
-    pub incident: u64,
-    /// Id of the incident, as in its records.
-    pub incident_id: String,
-    /// Kind of evidence.
-    pub evidence: Evidence,
-    /// Owner of the quota that the request uses.
-    pub share: QuotaOwner,
-    /// Facts about the process.
-    pub condition: Condition,
-    /// Memory ledger with its growing parts; `None` if unknown or not requested.
-    pub account: Option<Arc<Ledger>>,
-}
-
-impl EvidenceRequest {
-    /// Returns the key that identifies the request.
-    pub fn key(&self) -> (RunKey, u64, Evidence) {
-        (self.run, self.incident, self.evidence)
-    }
-}
 
 /// Returns the requests of the open incidents of a run for bursts and heap dumps, each with the severity of its
 /// incident.

@@ -12,7 +12,7 @@ use incidents::{Finding, RESUME_NS};
 use rule_engine::rule_set::RuleSet;
 use targets::host::now;
 
-use crate::pipeline::evidence_requests::{self, EvidenceRequest};
+use crate::pipeline::evidence_requests;
 use crate::pipeline::exited::ExitedRun;
 use crate::pipeline::feed::Feed;
 use crate::pipeline::history_folder::HistoryFolder;
@@ -24,6 +24,7 @@ use crate::pipeline::shared::{Counts, Shared, UnreadProcess, add_unknown};
 use base::run_key::RunKey;
 use evidence::black_box::BlackBox;
 use evidence::flames::Flames;
+use evidence::schedule::EvidenceRequest;
 use evidence::store::Store;
 use processes::surroundings::Surroundings;
 use processes::{Identity, RunState};

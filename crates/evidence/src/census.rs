@@ -2,7 +2,7 @@
 //! facts about the process and times are arguments.
 //!
 //! ```text
-//! incident with `evidence: [census]`                              daemon::bursts checks, each second
+//! incident with `evidence: [census]`                              `schedule` checks, each second
 //!   -> decide(account, condition, history)   -> Wait | Never(why) | Take(buffer, stop)
 //!        account    whether live objects grow: the ledger's account of growth
 //!        condition  facts from the permanent session and the control group: space, limits, parts of the heap

@@ -17,7 +17,8 @@
 //!
 //! The last step is always taken, unless gcwatch is killed (see docs/evidence.md for this case).
 //!
-//! If the configuration allows automatic bursts, `automatic` decides which incidents receive a burst.
+//! If the configuration allows automatic bursts, `automatic` decides whether an incident receives a burst, and
+//! `schedule` decides when.
 //!
 //! # Heap dumps
 //!
@@ -38,6 +39,7 @@
 //! 1. [`lock`], [`bounds`], [`flames`], [`store`]: the lease, limits, results, copies
 //! 2. [`burst`], [`heap`], [`black_box`]: sessions and files
 //! 3. [`automatic`], [`census`]: decisions about the evidence for an incident, without I/O
+//! 4. [`schedule`]: order and limits of bursts and heap dumps for incidents, without I/O
 //!
 //! # Invariants
 //!
@@ -59,5 +61,7 @@ pub mod flames;
 pub mod heap;
 #[expect(clippy::disallowed_methods, reason = "the lease is awaited until a deadline")]
 pub mod lock;
+#[deny(clippy::disallowed_types)]
+pub mod schedule;
 #[expect(clippy::disallowed_methods, reason = "failed requests are retried after a pause")]
 pub mod store;

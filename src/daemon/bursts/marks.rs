@@ -1,6 +1,7 @@
 //! Marks runs on disk while they have a burst. If gcwatch dies during a burst, the run gets no further burst, because
 //! the next stream could contain the data that caused the crash.
 
+use std::collections::BTreeSet;
 use std::io;
 use std::path::{Path, PathBuf};
 
@@ -56,9 +57,9 @@ impl BurstMarks {
         }
     }
 
-    /// Returns whether gcwatch died during a burst of this run.
-    pub(crate) fn has(&self, run: RunKey) -> bool {
-        self.left.contains(&run)
+    /// Returns the runs during whose bursts gcwatch died.
+    pub(crate) fn left(&self) -> BTreeSet<RunKey> {
+        self.left.iter().copied().collect()
     }
 
     /// Marks the start of a burst. Blocks the calling thread.
@@ -99,19 +100,21 @@ mod tests {
         let first = marks();
         first.begin(run(1)).unwrap();
         first.end().unwrap();
-        assert!(!marks().has(run(1)));
+        assert!(!marks().left().contains(&run(1)));
         for pid in [2, 3] {
             marks().begin(run(pid)).unwrap();
         }
         let now = marks();
-        assert!(now.has(run(2)) && now.has(run(3)) && !now.has(run(1)));
+        assert!(now.left().contains(&run(2)) && now.left().contains(&run(3)) && !now.left().contains(&run(1)));
         now.begin(run(4)).unwrap();
         now.end().unwrap();
-        assert!(marks().has(run(2)) && !marks().has(run(4)));
+        assert!(marks().left().contains(&run(2)) && !marks().left().contains(&run(4)));
         for pid in 100..200 {
             marks().begin(run(pid)).unwrap();
         }
-        assert!(marks().left.len() == MAX_RUNS && marks().has(run(199)) && !marks().has(run(2)));
+        assert!(
+            marks().left.len() == MAX_RUNS && marks().left().contains(&run(199)) && !marks().left().contains(&run(2))
+        );
         let mut other = marks();
         other.boot_id = Some("another".to_owned());
         other.end().unwrap();

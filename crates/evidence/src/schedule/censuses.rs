@@ -1,48 +1,33 @@
-//! Heap dumps that incidents request: the history of dumps, and the function that takes a dump.
-//!
-//! ```text
-//! want -> decide (evidence::census) -> `take`, on the thread of bursts -> survey -> `Censuses::surveyed` -> finding
-//!             ^                                                                        |
-//!             '-------------- first dumps, times of censuses by service <--------------'
-//! ```
-//!
-//! A separate process computes the graph (`evidence::heap::child`), so a heap that is too large ends only this process
-//! and not the daemon. The daemon keeps a few megabytes per incident, for at most [`MAX_FIRST`] incidents.
+//! The heap dumps of the schedule: the first dumps that wait for their second dump, and the times of censuses by
+//! service. The schedule keeps a few megabytes per incident, for at most [`MAX_FIRST`] incidents.
 
 use std::collections::BTreeMap;
-use std::sync::{Mutex, PoisonError};
-use std::time::Instant;
 
+use base::time::Moment;
 use clr_heap::survey::Survey;
-use dotnet_diagnostics::Client;
 use incidents::{Finding, FoundCensus, QuotaOwner};
-use tracing::warn;
 
-use super::{EvidenceRequestKey, Outcome, remember};
-use evidence::census::{self, CensusOptions, First, History, Plan};
-use evidence::heap::child::{ANSWER_TIMEOUT, AnalysisProcess, AnalysisRequest, Form};
-use evidence::heap::files::LeftBehind;
-use evidence::heap::session::{self, DumpSessionOutcome};
-use evidence::heap::{MAX_BYTES, free_half};
+use crate::census::{self, First, History, Plan};
+
+use super::{RequestKey, passed, remember};
 
 /// Maximum number of first dumps that wait for their second dump. Beyond this number, the oldest incident gets no
 /// comparison.
 const MAX_FIRST: usize = 4;
 
-/// The heap dumps of a daemon.
+/// The heap dumps of a schedule.
 #[derive(Debug, Default)]
 pub(super) struct Censuses {
-    pub(super) options: CensusOptions,
     /// The first dump of each incident, the end time of the dump, and its finding.
-    first: BTreeMap<EvidenceRequestKey, (Instant, First, FoundCensus)>,
+    first: BTreeMap<RequestKey, (Moment, First, FoundCensus)>,
     /// Time of the first dump of the newest census of each service.
-    of_service: BTreeMap<QuotaOwner, Instant>,
+    of_service: BTreeMap<QuotaOwner, Moment>,
 }
 
 impl Censuses {
     /// Returns the history of dumps for an incident.
-    pub(super) fn history(&self, key: &EvidenceRequestKey, share: &QuotaOwner, now: Instant) -> History {
-        let ago = |at: Instant| now.saturating_duration_since(at);
+    pub(super) fn history(&self, key: &RequestKey, share: &QuotaOwner, now: Moment) -> History {
+        let ago = |at: Moment| passed(at, now);
         History {
             first: self.first.get(key).map(|(at, first, _)| (ago(*at), first.seen)),
             of_service: self.of_service.get(share).map(|at| ago(*at)),
@@ -51,17 +36,16 @@ impl Censuses {
 
     /// Records that a dump was requested, whatever its outcome. The first dump of an incident counts as the census of
     /// its service.
-    pub(super) fn had(&mut self, key: &EvidenceRequestKey, share: &QuotaOwner, now: Instant) {
+    pub(super) fn had(&mut self, key: &RequestKey, share: &QuotaOwner, now: Moment) {
         if !self.first.contains_key(key) {
             remember(&mut self.of_service, share.clone(), now);
         }
     }
 
     /// Records a dump, and returns the finding for its incident.
-    pub(super) fn surveyed(&mut self, key: EvidenceRequestKey, survey: Survey, plan: Plan, now: Instant) -> Finding {
+    pub(super) fn surveyed(&mut self, key: RequestKey, survey: Survey, plan: Plan, now: Moment) -> Finding {
         if let Some((at, first, _)) = self.first.remove(&key) {
-            let apart = now.saturating_duration_since(at);
-            return Finding::Census(census::compared(&first, &survey, apart));
+            return Finding::Census(census::compared(&first, &survey, passed(at, now)));
         }
         let found = census::alone(&survey);
         let first = First::from_survey(survey, plan.live_bytes);
@@ -77,7 +61,7 @@ impl Censuses {
 
     /// Returns the finding for an incident whose dump failed for the given reason. If there was a first dump, its
     /// finding is kept.
-    pub(super) fn none(&mut self, key: &EvidenceRequestKey, because: String) -> Finding {
+    pub(super) fn none(&mut self, key: &RequestKey, because: String) -> Finding {
         Finding::Census(match self.first.remove(key) {
             Some((.., found)) => FoundCensus {
                 alone_because: Some(because),
@@ -88,69 +72,9 @@ impl Censuses {
     }
 
     /// Drops the incidents that no longer request a dump.
-    pub(super) fn retain(&mut self, wants: impl Fn(&EvidenceRequestKey) -> bool) {
+    pub(super) fn retain(&mut self, wants: impl Fn(&RequestKey) -> bool) {
         self.first.retain(|key, _| wants(key));
     }
-}
-
-/// Takes a dump. The error is a clause. The second value is the reason why the process was not healed, or `None` if the
-/// process was healed or no session was started. `left` contains the processes that earlier dumps left behind.
-///
-/// Blocks the calling thread while the computing process is slower than the stream, and until the computing process
-/// answers.
-pub(super) async fn take(
-    client: &Client,
-    pid: u32,
-    plan: Plan,
-    left: &Mutex<LeftBehind>,
-) -> (Result<Survey, (String, Outcome)>, Option<String>) {
-    let left = || left.lock().unwrap_or_else(PoisonError::into_inner);
-    let refusal = left().refusal(pid);
-    if let Some(because) = &refusal {
-        warn!(pid, "the heap dump names no classes of static fields: {because}");
-    }
-    let what = AnalysisRequest {
-        form: Form::Brief,
-        histogram: false,
-        most: MAX_BYTES.min(free_half()),
-        pid: refusal.is_none().then_some(pid),
-        only: None,
-    };
-    let failed = |because: String| (Err((because, Outcome::Failed)), None);
-    let mut computing = match AnalysisProcess::start(&what, None) {
-        Ok(computing) => computing,
-        Err(error) => return failed(format!("cannot start a process that computes the graph: {error}")),
-    };
-    let asked = session::DumpOptions {
-        buffer_mb: plan.buffer_mb,
-        histogram: false,
-        small_buffer: false,
-    };
-    let never = std::future::pending();
-    let DumpSessionOutcome { cut, not_healed, .. } =
-        match session::run(client, asked, never, |bytes| computing.feed(bytes)).await {
-            Ok(done) => done,
-            Err(error) => {
-                computing.give_up();
-                return failed(format!("the runtime refused the session: {error}"));
-            }
-        };
-    let survey = match (computing.finish(ANSWER_TIMEOUT), cut) {
-        (Ok(answer), _) => {
-            if let Some(late) = answer.late {
-                let count = late.process.map_or(0, |process| left().add(pid, process));
-                warn!(
-                    pid,
-                    left_behind = count,
-                    "the assemblies of the process did not respond in time: static fields have no class"
-                );
-            }
-            Ok(answer.survey)
-        }
-        (Err(_), Some(cut)) => Err((cut, Outcome::Cut)),
-        (Err(error), None) => Err((error.to_string(), Outcome::Failed)),
-    };
-    (survey, not_healed)
 }
 
 #[cfg(test)]
@@ -163,7 +87,11 @@ mod tests {
     use super::*;
     use base::run_key::RunKey;
 
-    fn key(incident: u64) -> EvidenceRequestKey {
+    fn at(seconds: u64) -> Moment {
+        Moment::from_ns(seconds * 1_000_000_000)
+    }
+
+    fn key(incident: u64) -> RequestKey {
         let run = RunKey { pid: 7, start_time: 5 };
         (run, incident, Evidence::Census)
     }
@@ -210,8 +138,7 @@ mod tests {
     /// second does not.
     #[test]
     fn second_dump_is_compared_with_first() {
-        let (mut censuses, share, start) = (Censuses::default(), share(), Instant::now());
-        let at = |seconds| start + Duration::from_secs(seconds);
+        let (mut censuses, share) = (Censuses::default(), share());
         censuses.had(&key(1), &share, at(0));
         let first = found(censuses.surveyed(key(1), survey(1_000), PLAN, at(0)));
         assert!(!first.is_final() && first.types[0].objects == 1_000);
@@ -239,11 +166,11 @@ mod tests {
     /// Guarantee: the oldest first dump is dropped, and so are first dumps whose incidents no longer request a dump.
     #[test]
     fn number_of_kept_first_dumps_is_limited() {
-        let (mut censuses, share, start) = (Censuses::default(), share(), Instant::now());
+        let (mut censuses, share) = (Censuses::default(), share());
         for incident in 0..=MAX_FIRST as u64 {
-            let _alone = censuses.surveyed(key(incident), survey(1), PLAN, start + Duration::from_secs(incident));
+            let _alone = censuses.surveyed(key(incident), survey(1), PLAN, at(incident));
         }
-        let has = |censuses: &Censuses, incident| censuses.history(&key(incident), &share, start).first.is_some();
+        let has = |censuses: &Censuses, incident| censuses.history(&key(incident), &share, at(9)).first.is_some();
         assert!(!has(&censuses, 0) && has(&censuses, 1) && has(&censuses, MAX_FIRST as u64));
         censuses.retain(|key| key.1 == 1);
         assert!(has(&censuses, 1) && !has(&censuses, 2));
