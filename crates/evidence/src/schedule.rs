@@ -19,6 +19,7 @@ mod censuses;
 #[cfg(test)]
 mod tests;
 
+use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
@@ -364,12 +365,17 @@ impl Schedule {
         let last = self.last_requests.replace(at).filter(|_| self.running.is_none());
         let passed = last.map_or(Duration::ZERO, |last| passed(last, at));
         for request in requests {
-            self.came += 1;
-            let came = QueuedRequest {
-                number: self.came,
-                waited: Duration::ZERO,
-            };
-            self.waiting.entry(request.key()).or_insert(came).waited += passed;
+            match self.waiting.entry(request.key()) {
+                Entry::Occupied(mut waits) => waits.get_mut().waited += passed,
+                // The request arrived after the previous requests, so the time since then does not count.
+                Entry::Vacant(place) => {
+                    self.came += 1;
+                    place.insert(QueuedRequest {
+                        number: self.came,
+                        waited: Duration::ZERO,
+                    });
+                }
+            }
         }
     }
 

@@ -511,6 +511,30 @@ fn disabled_bursts_do_not_start() {
     assert_eq!(world.starts, [0, 1]);
 }
 
+/// Scenario: gcwatch stalls for ten minutes. Directly afterwards, an incident requests a burst of a process that
+/// gcwatch has not read yet. Later, bursts are disabled for an hour and enabled again, with the same request.
+/// Guarantee: the time before the request does not count as waiting time, so the request waits for 60 s in both cases.
+#[test]
+fn time_before_request_does_not_count_as_waiting() {
+    let mut world = World::with_options(1);
+    world.pass(1);
+    world.now += 600;
+    for answered in 1..=2 {
+        world.open(1, Evidence::Callers);
+        set_condition(&mut world.requests, 1, 1);
+        world.pass(60);
+        assert_eq!(world.answers.len(), answered - 1, "the request waits");
+        world.pass(1);
+        assert_eq!(world.answers.len(), answered, "the request is refused after 60 s");
+        let (off, census) = options(0);
+        world.step(Input::Options(off, census));
+        world.pass(1);
+        world.now += 3_600;
+        let (on, census) = options(1);
+        world.step(Input::Options(on, census));
+    }
+}
+
 proptest! {
     /// Scenario: requests, conditions, results, hanging tasks, options and times occur in any order.
     /// Guarantee: one task runs at a time, and only if its kind is enabled and fewer than eight tasks are left behind.
