@@ -35,11 +35,11 @@ enum Cause {
 }
 
 /// Returns the reason why a process does not respond, as an observation and a remedy, or `None` if the files of the
-/// process are not readable. `held` states whether a gcwatch instance reads the process. `major` is the major version
-/// of the runtime.
+/// process are not readable. `own` is the number of connections of the gcwatch instance that reads the process. `major`
+/// is the major version of the runtime.
 ///
 /// Blocks the calling thread.
-pub fn why_silent(process: &Process, held: bool, major: Option<u32>) -> Option<(String, String)> {
+pub fn why_silent(process: &Process, own: usize, major: Option<u32>) -> Option<(String, String)> {
     if !process.visible {
         return None;
     }
@@ -47,9 +47,7 @@ pub fn why_silent(process: &Process, held: bool, major: Option<u32>) -> Option<(
     let cause = cause(&folder)?;
     let address = process.socket.as_ref();
     let connections = address.and_then(|address| connections(process.pid, address.path()));
-    // A gcwatch instance has one connection, or two connections if it reads requests. The second connection counts as a
-    // connection of another tool.
-    let others = connections.map(|count| count.saturating_sub(usize::from(held)));
+    let others = connections.map(|count| count.saturating_sub(own));
     Some(explained(cause, process.pid, others, major))
 }
 

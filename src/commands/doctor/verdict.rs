@@ -61,7 +61,7 @@ pub(super) async fn verdict(looked: ExaminedProcess, scan: &Scan) -> Diagnosis {
             diagnosis.runtime = runtime_version(&process, None);
             if obstacle.reason == Reason::Silent
                 && let Some((why, remedy)) =
-                    silent(&process, eligibility.holder.is_some(), diagnosis.runtime.as_deref()).await
+                    silent(&process, eligibility.own_connections, diagnosis.runtime.as_deref()).await
             {
                 obstacle.detail = format!("{}; {why}", obstacle.detail);
                 obstacle.remedy = remedy;
@@ -106,10 +106,10 @@ async fn exports(process: &Process, version: Option<&str>) -> Option<String> {
 }
 
 /// Returns the reason and remedy for a process that does not respond, or `None` if the reason is unknown.
-async fn silent(process: &Process, held: bool, version: Option<&str>) -> Option<(String, String)> {
+async fn silent(process: &Process, own: usize, version: Option<&str>) -> Option<(String, String)> {
     let major = version.and_then(major);
     let process = process.clone();
-    spawn_blocking(move || why_silent(&process, held, major)).await.ok()?
+    spawn_blocking(move || why_silent(&process, own, major)).await.ok()?
 }
 
 /// Returns the general remedy for an obstacle without a specific remedy, or an empty string if there is no general
