@@ -57,22 +57,30 @@ impl Readers {
     }
 
     /// Adds a guard that closes the sessions if the reading thread no longer reads. A task on the executor sends
-    /// heartbeats to the guard for as long as the executor runs.
+    /// heartbeats to the guard for as long as the executor runs. All heartbeats count from this call.
     #[must_use]
     pub fn guarded(mut self, guard: Guard) -> Self {
-        let (beating, alive) = (guard.clone(), Arc::clone(&self.alive));
+        let beating = guard.clone();
+        self.send_heartbeats(move || beating.beat());
+        self.guard = Some(guard);
+        self
+    }
+
+    /// Starts to send heartbeats. The heartbeats count from now, because the preparations since the creation of the
+    /// readers, such as loading rules, can take long.
+    fn send_heartbeats(&mut self, beat: impl Fn() + Send + 'static) {
+        self.alive = Arc::new(Heartbeats::new(Instant::now()));
+        let alive = Arc::clone(&self.alive);
         self.executor.spawn(async move {
             let mut beats = interval(HEARTBEAT_INTERVAL);
             beats.set_missed_tick_behavior(MissedTickBehavior::Delay);
             loop {
                 // The value is the scheduled time, not the current time.
                 let _scheduled = beats.tick().await;
-                beating.beat();
+                beat();
                 alive.reading(Instant::now());
             }
         });
-        self.guard = Some(guard);
-        self
     }
 
     /// Keeps the last seconds of each stream in `black_boxes`.
@@ -336,6 +344,24 @@ mod tests {
         assert_eq!(next(at(1600)), at(1800) - EARLY);
         assert_eq!(rounds.next_in(at(1510)), Duration::from_millis(90));
         assert_eq!(rounds.next_in(at(1600)), ROUND);
+    }
+
+    /// Scenario: loading the rules takes a minute between the creation of the readers and their first heartbeat.
+    /// Guarantee: no part is late, no silence is reported, and the streams count as read.
+    #[tokio::test(start_paused = true)]
+    async fn preparations_are_no_silence() {
+        let mut readers = Readers::here();
+        tokio::time::sleep(Duration::from_secs(60)).await;
+        readers.send_heartbeats(|| ());
+        tokio::time::sleep(HEARTBEAT_INTERVAL / 2).await;
+        let (alive, now) = (readers.alive(), Instant::now());
+        assert!(alive.ages(now).iter().all(|(_, age)| *age < HEARTBEAT_INTERVAL));
+        assert!(alive.behind(now) < HEARTBEAT_INTERVAL);
+        assert!(
+            alive
+                .take_silence()
+                .is_some_and(|silence| silence.length < HEARTBEAT_INTERVAL)
+        );
     }
 
     /// Scenario: a session is being stopped.
