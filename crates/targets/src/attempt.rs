@@ -238,8 +238,8 @@ impl<S: Sink> Attempt<S> {
             return Err(self.unattachable_because(Reason::Silent.as_str(), detail));
         };
         match inspected {
-            Ok(Ok(inspected)) if inspected.process.start_time == key.start_time => Ok(inspected),
-            Ok(Ok(_) | Err(Error::NoProcess { .. })) => Err(End::Gone),
+            Ok(Ok(inspected)) => Ok(inspected),
+            Ok(Err(Error::NoProcess { .. })) => Err(End::Gone),
             Ok(Err(error)) => Err(self.unattachable(error.obstacle())),
             Err(_panicked) => {
                 let detail = "the inspection failed".to_owned();

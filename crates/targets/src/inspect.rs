@@ -26,6 +26,10 @@ pub(crate) struct Inspection {
 /// * `first`: whether to check that memory is not at a limit, because the next session is the first session of the run.
 ///
 /// Blocks the calling thread.
+///
+/// # Errors
+///
+/// Returns [`Error::NoProcess`] if the process has exited, also if its pid now belongs to another process.
 pub(crate) fn inspect(
     key: RunKey,
     visible: bool,
@@ -45,13 +49,12 @@ pub(crate) fn inspect(
         };
         scan.inspect_named(name).ok_or(Error::NoProcess { pid: key.pid })?
     };
-    let facts = Facts::for_process(&process);
-    let lease = if process.start_time == key.start_time {
-        held.map_or_else(|| leases.take(key, process.uid), Ok)
-    } else {
+    if process.start_time != key.start_time {
         // The pid now belongs to another process, so the lease is not taken.
-        Err(LeaseError::Held { holder: String::new() })
-    };
+        return Err(Error::NoProcess { pid: key.pid });
+    }
+    let facts = Facts::for_process(&process);
+    let lease = held.map_or_else(|| leases.take(key, process.uid), Ok);
     let at_limit = if first { at_limit(&process, &facts) } else { None };
     Ok(Inspection {
         process,
@@ -59,4 +62,29 @@ pub(crate) fn inspect(
         lease,
         at_limit,
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Scenario: a process exits, and its pid is reused before gcwatch inspects the process. Then the new process is
+    /// inspected.
+    /// Guarantee: the exited process is reported as exited, and no lease is taken. The new process gets its lease.
+    #[test]
+    fn reused_pid_is_not_inspected() {
+        let folder = tempfile::tempdir().unwrap();
+        let folder = folder.path().join("leases");
+        let (leases, named) = (Leases::new(folder.clone()), Vec::new());
+        let pid = std::process::id();
+        let start_time = Scan::host().inspect(pid).unwrap().start_time;
+        let ask = |start_time| inspect(RunKey { pid, start_time }, true, None, &leases, &named, false);
+        let refused = ask(start_time - 1).unwrap_err();
+        assert!(
+            matches!(refused, Error::NoProcess { pid: gone } if gone == pid),
+            "{refused}"
+        );
+        assert!(!folder.exists(), "no lease is taken");
+        ask(start_time).unwrap().lease.unwrap();
+    }
 }
