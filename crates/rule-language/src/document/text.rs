@@ -134,7 +134,7 @@ fn is_word(word: &str) -> bool {
 /// digit, has at most [`LONGEST_NAME`] bytes, and is not reserved.
 pub(crate) fn is_name(text: &str) -> Result<(), String> {
     // Reserved words of CEL, some of its types and functions, and the roots of all fields except `service` and
-    // `watcher`.
+    // `watcher`, which were accepted before these fields existed and cause a warning (`load::lint`).
     const TAKEN: [&str; 34] = [
         "as",
         "bool",

@@ -607,6 +607,7 @@ impl<'d> RuleBuilder<'_, '_, 'd> {
                 let message = format!("{}: params: {fault}", draft.id);
                 self.common.report.error(*place, message);
             }
+            lint::name_of_fields(*place, &format!("{}: params", draft.id), name, &mut self.common.report);
         }
         let special = self.special(&own);
         let mut params = Vec::new();
@@ -714,6 +715,7 @@ impl<'d> RuleBuilder<'_, '_, 'd> {
                 self.common.report.error(place, format!("{}: let: {fault}", draft.id));
                 continue;
             }
+            lint::name_of_fields(place, &format!("{}: let", draft.id), name, &mut self.common.report);
             let (window, unit) = self.window(placed, own).unzip();
             self.partial.units.push(unit.unwrap_or_default());
             self.partial.places.insert(name.clone(), self.partial.windows.len());

@@ -136,6 +136,15 @@ pub(super) fn unknown_rules(drafts: &[Draft<'_>], rules: &[Arc<Rule>], report: &
     }
 }
 
+/// Warns about a parameter or a window whose name is also the name of a group of fields. The names of all other groups
+/// are reserved. These two groups are newer than the promise that an accepted rule stays accepted.
+pub(super) fn name_of_fields(place: Place, what: &str, name: &str, report: &mut Report<'_>) {
+    if ["service", "watcher"].contains(&name) {
+        let message = format!("{what}: `{name}` is also the name of a group of fields, `{name}.*`; use another name");
+        report.warning(place, message);
+    }
+}
+
 /// Warns about a label whose name alerts already use for a resource attribute of the process.
 pub(super) fn label_name(place: Place, id: &str, name: &str, report: &mut Report<'_>) {
     if let Some(attribute) = attribute_of_label(name) {
