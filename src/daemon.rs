@@ -7,9 +7,11 @@
 //! ```
 //!
 //! The shutdown stops and drains the sessions, exports the metrics a last time, flushes the queues, and logs losses.
-//! The shutdown takes at most ten seconds if the disk responds. A second signal ends the daemon immediately.
+//! The steps of the shutdown share one deadline, also if the disk hangs ([`drain`]). A second signal ends the daemon
+//! immediately.
 
 mod bursts;
+mod drain;
 mod history_keeping;
 mod incident_file;
 mod incident_log;
@@ -39,6 +41,7 @@ use tokio::task::JoinError;
 use tokio::time::{Instant, Interval, MissedTickBehavior, interval_at};
 use tracing::{error, info, warn};
 
+use crate::daemon::drain::{Drain, Step};
 use crate::daemon::rules::RuleWatch;
 pub use crate::daemon::services::{ExportLosses, Services};
 use crate::daemon::stall::Stalls;
@@ -52,9 +55,6 @@ use web::PartAge;
 /// megabytes, and twice as much while they are sent. The allocator keeps memory that was used once, so smaller parts
 /// keep the memory use of gcwatch low.
 const SHARES: u32 = 8;
-
-/// Timeout for stopping and draining the sessions at shutdown.
-const STOP_TARGETS: Duration = Duration::from_secs(4);
 
 /// Interval at which the rules, the bursts and the stored state advance, and at which liveness is checked.
 pub(crate) const TICK: Duration = Duration::from_secs(1);
@@ -227,15 +227,17 @@ pub async fn run(
     services.set_ready(false);
     measuring.abort();
     following.abort();
-    let ending_bursts = services.end_bursts(STOP_TARGETS);
+    let drain = Drain::begin(Instant::now());
+    let stop_sessions = drain.limit(Step::Sessions, Instant::now());
+    let ending_bursts = services.end_bursts(stop_sessions);
     let orderly = async {
         drop(stop);
         if supervisor.is_finished() {
             // The supervisor failed, and its sessions end in the background.
             let _late = ending_bursts.await;
-            return services.close().await;
+            return services.close_before(drain).await;
         }
-        let (_late, stopped) = tokio::join!(ending_bursts, tokio::time::timeout(STOP_TARGETS, supervisor));
+        let (_late, stopped) = tokio::join!(ending_bursts, tokio::time::timeout(stop_sessions, supervisor));
         match stopped {
             Ok(Ok(unfinished)) => {
                 for (pid, name, what) in unfinished.sessions {
@@ -243,9 +245,9 @@ pub async fn run(
                 }
             }
             Ok(Err(failed)) => error!("the supervisor of the targets failed: {failed}"),
-            Err(_) => warn!("not every session ended within {} s", STOP_TARGETS.as_secs()),
+            Err(_) => warn!("not every session ended within {} s", stop_sessions.as_secs()),
         }
-        services.close().await
+        services.close_before(drain).await
     };
     tokio::select! {
         ended = orderly => log_end(ended),

@@ -12,8 +12,6 @@ use crate::pipeline::Pipeline;
 
 /// Interval between writes of the history.
 const WRITE_INTERVAL: Duration = Duration::from_secs(60);
-/// Maximum time for which the shutdown waits for the disk.
-const DISK_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// The task that writes the history. At most one write runs at a time.
 #[derive(Debug, Default)]
@@ -39,13 +37,13 @@ impl HistoryKeeping {
         });
     }
 
-    /// Writes the rest of the history, unless an earlier write is still running. Waits for at most [`DISK_TIMEOUT`].
-    pub(super) async fn close(&self, pipeline: &Pipeline) {
+    /// Writes the rest of the history, unless an earlier write is still running. Waits for at most `within`.
+    pub(super) async fn close(&self, pipeline: &Pipeline, within: Duration) {
         if self.writing.swap(true, Ordering::Acquire) {
             return;
         }
         let pipeline = pipeline.clone();
         let writing = spawn_blocking(move || pipeline.keep_history(host::now(), true));
-        let _late = timeout(DISK_TIMEOUT, writing).await;
+        let _late = timeout(within, writing).await;
     }
 }

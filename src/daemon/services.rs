@@ -18,6 +18,7 @@ use tracing::{info, warn};
 
 use self::kept::StateContents;
 use crate::daemon::bursts::Bursts;
+use crate::daemon::drain::{Drain, Step};
 use crate::daemon::history_keeping::HistoryKeeping;
 use crate::daemon::incident_file::IncidentFile;
 use crate::daemon::outlet::DeliveryOutlet;
@@ -41,17 +42,8 @@ use targets::BlackBoxes;
 use targets::host::{clocks, now};
 use web::{PartAge, Server, Site, WatcherInfo as _};
 
-/// Timeout for flushing the queues at shutdown.
-const FLUSH: Duration = Duration::from_secs(4);
-
 /// Reading delay above which the daemon counts as behind. Streams are read several times per second.
 const BEHIND: Duration = Duration::from_secs(5);
-
-/// Timeout for completing the recordings of incidents.
-const COMPLETE: Duration = Duration::from_secs(1);
-
-/// Timeout for open requests to the listener, after the queues are flushed.
-const CLOSE_WEB: Duration = Duration::from_secs(1);
 
 /// The pipeline and all parts that export and show its data, as shared by `run`, `replay` and `demo`.
 #[derive(Debug)]
@@ -357,11 +349,11 @@ impl Services {
 
     /// Leaves open incidents to the next daemon if the next daemon will find the state directory. Otherwise notifies
     /// receivers that the processes are no longer monitored. Returns whether the incidents were left.
-    async fn leave_incidents(&self) -> bool {
+    async fn leave_incidents(&self, within: Duration) -> bool {
         match &self.state {
             Some((state, incidents)) if !state.goes_with_pod() => {
                 incidents
-                    .close(&self.pipeline, self.notifier.unsent(Duration::ZERO), FLUSH)
+                    .close(&self.pipeline, self.notifier.unsent(Duration::ZERO), within)
                     .await
             }
             state => {
@@ -377,30 +369,38 @@ impl Services {
     /// Sends queued data, and closes all parts. Returns the items lost during and before the shutdown, and the items
     /// that wait on disk.
     pub async fn close(self) -> ExportLosses {
+        self.close_before(Drain::begin(Instant::now())).await
+    }
+
+    /// Like [`close`](Self::close), as the last part of a shutdown that has begun.
+    pub(super) async fn close_before(self, drain: Drain) -> ExportLosses {
+        let limit = |step| drain.limit(step, Instant::now());
         self.set_ready(false);
-        let are_left = self.leave_incidents().await;
+        let are_left = self.leave_incidents(limit(Step::Incidents)).await;
         self.export_metrics(now_unix_ns());
         if self.state.is_some() {
-            self.history.close(&self.pipeline).await;
+            self.history.close(&self.pipeline, limit(Step::History)).await;
         }
         if let Some(black_box) = self.black_box.clone() {
             // Stopping the black box waits for a disk, so a blocking thread does it.
-            let stopping = tokio::task::spawn_blocking(move || black_box.stop(COMPLETE));
-            let _late = tokio::time::timeout(COMPLETE, stopping).await;
+            let within = limit(Step::Recordings);
+            let stopping = tokio::task::spawn_blocking(move || black_box.stop(within));
+            let _late = tokio::time::timeout(within, stopping).await;
         }
         // Close the store after the black box, because some recordings were completed just now.
+        let flush = limit(Step::Receivers);
         let storing = async {
             if let Some(store) = &self.store {
-                let _late = tokio::time::timeout(FLUSH, store.close(FLUSH)).await;
+                let _late = tokio::time::timeout(flush, store.close(flush)).await;
             }
         };
         let (lost, (unsent, kept), ()) =
-            tokio::join!(self.running.shutdown(FLUSH), self.notifier.shutdown(FLUSH), storing);
+            tokio::join!(self.running.shutdown(flush), self.notifier.shutdown(flush), storing);
         let count = kept.len() as u64;
         let is_kept = match &self.state {
             // Write the file even if all changes have been sent, because the file still lists the changes that were
             // waiting.
-            Some((_, incidents)) if are_left => incidents.close(&self.pipeline, kept, FLUSH).await,
+            Some((_, incidents)) if are_left => incidents.close(&self.pipeline, kept, limit(Step::Unsent)).await,
             _ => false,
         };
         if is_kept && count > 0 {
@@ -413,7 +413,7 @@ impl Services {
         if let Some((close, served)) = self.web {
             close.send_replace(true);
             // The listener closes the connections that are still open.
-            let _closed = tokio::time::timeout(CLOSE_WEB, served).await;
+            let _closed = tokio::time::timeout(limit(Step::Listener), served).await;
         }
         let stats = self.exporter.stats();
         let of = |count: fn(&SignalStats) -> u64| LostItems {

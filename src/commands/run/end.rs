@@ -9,8 +9,8 @@ use rustix::process::{getpid, kill_process};
 use crate::commands::executor;
 use crate::daemon::Signals;
 
-/// Maximum time for the daemon to end after a signal, even if a part hangs. If the disk responds, the sum of the
-/// timeouts inside the daemon is smaller.
+/// Maximum time for the daemon to end after a signal, even if a part hangs. The shutdown has an earlier deadline
+/// (`daemon::drain`), so only a hanging executor reaches this limit.
 const END_TIMEOUT: Duration = Duration::from_secs(15);
 /// Maximum time for the daemon to end after a second signal.
 const END_NOW_TIMEOUT: Duration = Duration::from_secs(1);
