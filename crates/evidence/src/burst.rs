@@ -90,10 +90,24 @@ pub struct BurstOutcome {
     pub compromises: Vec<Compromise>,
     /// Time from the stop request to the end of the stream, which contains the rundown.
     pub stop_took: Duration,
-    /// Reason why the stream was not read to its end, as a sentence; `None` if the stream is complete.
-    pub cut: Option<String>,
-    /// Reason why a living process could not be healed, as a sentence; `None` if the process was healed or has exited.
-    pub not_healed: Option<String>,
+    /// Reason why the stream was not read to its end; `None` if the stream is complete.
+    pub cut: Option<ReadError>,
+    /// Reason why a living process could not be healed; `None` if the process was healed or has exited.
+    pub not_healed: Option<Error>,
+}
+
+/// Error returned if the stream of a burst cannot be read to its end.
+#[derive(Debug, thiserror::Error)]
+pub enum ReadError {
+    /// The connection failed, or the runtime did not end the stream in time.
+    #[error(transparent)]
+    Session(#[from] Error),
+    /// The bytes are not a valid stream, or take too much memory.
+    #[error(transparent)]
+    Stream(#[from] nettrace::Error),
+    /// The caller stopped the burst while the runtime named methods.
+    #[error("stopped before the methods were named")]
+    Stopped,
 }
 
 impl Question {
@@ -196,7 +210,7 @@ pub async fn run<S: Future<Output = ()>>(
     };
     let drained = tokio::select! {
         drained = names => drained,
-        () = stop() => Err("stopped before the methods were named".to_owned()),
+        () = stop() => Err(ReadError::Stopped),
     };
     done.stop_took = asked.elapsed();
     if let Err(problem) = drained {
@@ -206,7 +220,7 @@ pub async fn run<S: Future<Output = ()>>(
     // A process that exits while the session stops no longer answers.
     let _stopped = session.stopped().await;
     if let Err(error) = done.burst.finish() {
-        done.cut.get_or_insert(error.to_string());
+        done.cut.get_or_insert(error.into());
     }
     done.not_healed = heal(client).await.err().filter(|_| done.stopped_by != StoppedBy::Exit);
     Ok(done)
@@ -223,12 +237,12 @@ async fn watch<S: Future<Output = ()>>(
     question: Question,
     time: Duration,
     stop: &mut impl FnMut() -> S,
-) -> Result<(), String> {
+) -> Result<(), ReadError> {
     let mut time_is_up = pin!(tokio::time::sleep(time));
     let mut stopped = pin!(stop());
     loop {
         let read = tokio::select! {
-            read = session.read(buffer) => read.map_err(|error| error.to_string())?,
+            read = session.read(buffer) => read?,
             () = &mut time_is_up => return Ok(()),
             () = &mut stopped => {
                 done.stopped_by = StoppedBy::Signal;
@@ -248,40 +262,40 @@ async fn watch<S: Future<Output = ()>>(
 }
 
 /// Reads for a moment longer: events that occurred in time arrive, and collections that were requested in time finish.
-async fn linger(session: &mut Session, burst: &mut Burst, (buffer, keep): Pieces<'_>) -> Result<(), String> {
+async fn linger(session: &mut Session, burst: &mut Burst, (buffer, keep): Pieces<'_>) -> Result<(), ReadError> {
     let until = Instant::now() + LAST_TIMEOUT;
     loop {
         match tokio::time::timeout_at(until, session.read(buffer)).await {
             Err(_) | Ok(Ok(0)) => return Ok(()),
-            Ok(read) => push(burst, (buffer, &mut *keep), read.map_err(|error| error.to_string())?)?,
+            Ok(read) => push(burst, (buffer, &mut *keep), read?)?,
         }
     }
 }
 
 /// Reads to the end of the stream, for which the session has a deadline.
-async fn drain(session: &mut Session, burst: &mut Burst, (buffer, keep): Pieces<'_>) -> Result<(), String> {
+async fn drain(session: &mut Session, burst: &mut Burst, (buffer, keep): Pieces<'_>) -> Result<(), ReadError> {
     loop {
-        match session.read(buffer).await.map_err(|error| error.to_string())? {
+        match session.read(buffer).await? {
             0 => return Ok(()),
             read => push(burst, (buffer, &mut *keep), read)?,
         }
     }
 }
 
-fn push(burst: &mut Burst, (buffer, keep): Pieces<'_>, read: usize) -> Result<(), String> {
+fn push(burst: &mut Burst, (buffer, keep): Pieces<'_>, read: usize) -> Result<(), ReadError> {
     let bytes = buffer.get(..read).unwrap_or_default();
     keep(bytes);
-    burst.push(bytes).map_err(|error| error.to_string())
+    Ok(burst.push(bytes)?)
 }
 
-/// Causes the runtime to recompute its enabled events, with at most [`HEAL_TRIES`] attempts. The error is a sentence.
-pub(crate) async fn heal(client: &Client) -> Result<(), String> {
+/// Causes the runtime to recompute its enabled events, with at most [`HEAL_TRIES`] attempts.
+pub(crate) async fn heal(client: &Client) -> Result<(), Error> {
     let mut tries = 1;
     loop {
         match client.recompute_levels(HEAL_TIMEOUT).await {
             // The socket existed a moment ago, so the process has exited.
             Ok(()) | Err(Error::NoSocket { .. } | Error::Refused { .. }) => return Ok(()),
-            Err(error) if tries == HEAL_TRIES => return Err(error.to_string()),
+            Err(error) if tries == HEAL_TRIES => return Err(error),
             Err(_) => tries += 1,
         }
     }

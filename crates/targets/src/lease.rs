@@ -81,8 +81,28 @@ pub enum LeaseError {
         /// The folders that were tried, separated by commas.
         folders: String,
         /// Reason why the first folder cannot be used.
-        problem: String,
+        problem: FolderError,
     },
+}
+
+/// Error returned if a folder cannot hold leases.
+#[derive(Debug, thiserror::Error)]
+pub enum FolderError {
+    /// The path is not a directory.
+    #[error("it is not a directory")]
+    NotDirectory,
+    /// The folder belongs to a user whose locks do not count.
+    #[error("it belongs to uid {0}")]
+    WrongOwner(u32),
+    /// Other users can create files in the folder.
+    #[error("other users can write to it")]
+    WritableByOthers,
+    /// The folder of a user is not created without its parent.
+    #[error("its parent folder does not exist")]
+    NoParent,
+    /// The folder or its lease file cannot be created or read.
+    #[error(transparent)]
+    Io(#[from] std::io::Error),
 }
 
 impl Leases {
@@ -151,14 +171,12 @@ impl Leases {
         if let Some(holder) = folders.iter().find_map(holder) {
             return Err(LeaseError::Held { holder });
         }
-        let mut problem = String::new();
+        let mut problem = None;
         for (place, folder) in folders.iter().enumerate() {
             let owners = match self.prepare(folder, place > 0).and_then(|()| trusted(folder)) {
                 Ok(owners) => owners,
                 Err(error) => {
-                    if problem.is_empty() {
-                        problem = error;
-                    }
+                    problem.get_or_insert(error);
                     continue;
                 }
             };
@@ -174,14 +192,16 @@ impl Leases {
                     let holder = holder(folder).unwrap_or_else(|| "another gcwatch".to_owned());
                     return Err(LeaseError::Held { holder });
                 }
-                Err(errno) if problem.is_empty() => problem = std::io::Error::from(errno).to_string(),
-                Err(_) => {}
+                Err(errno) => {
+                    problem.get_or_insert_with(|| std::io::Error::from(errno).into());
+                }
             }
         }
         let folders: Vec<_> = folders.iter().map(|folder| folder.display().to_string()).collect();
         Err(LeaseError::NoFolder {
             folders: folders.join(", "),
-            problem,
+            // Each of the folders has a problem.
+            problem: problem.unwrap_or(FolderError::NoParent),
         })
     }
 
@@ -200,7 +220,7 @@ impl Leases {
     /// # Errors
     ///
     /// Returns the reason if the folder must not be used.
-    fn trusted(&self, folder: &Path, uid: u32) -> Result<Vec<u32>, String> {
+    fn trusted(&self, folder: &Path, uid: u32) -> Result<Vec<u32>, FolderError> {
         let mut owners = vec![0, self.own_uid, uid];
         if folder == self.configured
             && let Some(owner) = given_by_root(folder)
@@ -212,17 +232,17 @@ impl Leases {
     }
 
     /// Creates a folder if it does not exist. The folder of a user is created only if its parent exists.
-    fn prepare(&self, folder: &Path, is_users: bool) -> Result<(), String> {
+    fn prepare(&self, folder: &Path, is_users: bool) -> Result<(), FolderError> {
         if std::fs::symlink_metadata(folder).is_ok() {
             return Ok(());
         }
         if is_users && !folder.parent().is_some_and(Path::is_dir) {
-            return Err("its parent folder does not exist".to_owned());
+            return Err(FolderError::NoParent);
         }
         let mode = if self.own_uid == 0 { 0o755 } else { 0o700 };
         match rustix::fs::mkdirat(CWD, folder, Mode::from_raw_mode(mode)) {
             Ok(()) | Err(Errno::EXIST) => Ok(()),
-            Err(errno) => Err(std::io::Error::from(errno).to_string()),
+            Err(errno) => Err(std::io::Error::from(errno).into()),
         }
     }
 
@@ -263,16 +283,16 @@ fn file_name(key: RunKey) -> String {
 }
 
 /// Checks that only these users can create files in a folder.
-fn is_trusted(folder: &Path, owners: &[u32]) -> Result<(), String> {
-    let metadata = std::fs::symlink_metadata(folder).map_err(|error| error.to_string())?;
+fn is_trusted(folder: &Path, owners: &[u32]) -> Result<(), FolderError> {
+    let metadata = std::fs::symlink_metadata(folder)?;
     if !metadata.is_dir() {
-        return Err("it is not a directory".to_owned());
+        return Err(FolderError::NotDirectory);
     }
     if !owners.contains(&metadata.uid()) {
-        return Err(format!("it belongs to uid {}", metadata.uid()));
+        return Err(FolderError::WrongOwner(metadata.uid()));
     }
     if metadata.mode() & 0o022 != 0 {
-        return Err("other users can write to it".to_owned());
+        return Err(FolderError::WritableByOthers);
     }
     Ok(())
 }

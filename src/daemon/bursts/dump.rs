@@ -4,7 +4,7 @@
 use std::sync::{Mutex, PoisonError};
 
 use clr_heap::survey::Survey;
-use dotnet_diagnostics::Client;
+use dotnet_diagnostics::{Client, Error};
 use evidence::census::Plan;
 use evidence::heap::child::{ANSWER_TIMEOUT, AnalysisProcess, AnalysisRequest, Form};
 use evidence::heap::files::LeftBehind;
@@ -23,7 +23,7 @@ pub(super) async fn take(
     pid: u32,
     plan: Plan,
     left: &Mutex<LeftBehind>,
-) -> (Result<Survey, (String, Outcome)>, Option<String>) {
+) -> (Result<Survey, (String, Outcome)>, Option<Error>) {
     let left = || left.lock().unwrap_or_else(PoisonError::into_inner);
     let refusal = left().refusal(pid);
     if let Some(because) = &refusal {

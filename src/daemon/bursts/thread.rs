@@ -14,7 +14,7 @@ use clr_evidence::burst::Weight;
 use clr_evidence::flame;
 use clr_heap::survey::Survey;
 use dotnet_diagnostics::discovery::{Process, Scan};
-use dotnet_diagnostics::{Client, Deadlines, Endpoint, Guard};
+use dotnet_diagnostics::{Client, Deadlines, Endpoint, Error, Guard};
 use evidence::automatic::{self, END_TIMEOUT};
 use evidence::burst::{self, BurstOutcome, Question, StoppedBy};
 use evidence::census::Plan;
@@ -277,7 +277,7 @@ impl Work {
     async fn dump(&self, endpoint: Endpoint, plan: Plan) -> ThreadResult {
         let client = Client::with_deadlines(endpoint, session::deadlines(self.time)).guarded(self.guard.clone());
         let (survey, not_healed) = dump::take(&client, self.request.run.pid, plan, &self.shared.left_processes).await;
-        self.say_not_healed(not_healed.as_deref());
+        self.say_not_healed(not_healed.as_ref());
         let result = match survey {
             Ok(mut survey) => {
                 // Set the pid, so that a comparison of two dumps matches types by their numbers, which are unique
@@ -305,7 +305,7 @@ impl Work {
         store.store_bytes(format!("{}/census-{at}.ndjson", self.request.incident_id), lines);
     }
 
-    fn say_not_healed(&self, problem: Option<&str>) {
+    fn say_not_healed(&self, problem: Option<&Error>) {
         if let Some(problem) = problem {
             warn!(
                 pid = self.request.run.pid,
@@ -315,7 +315,7 @@ impl Work {
     }
 
     fn found(&self, done: &BurstOutcome) -> ThreadResult {
-        self.say_not_healed(done.not_healed.as_deref());
+        self.say_not_healed(done.not_healed.as_ref());
         if done.stopped_by == StoppedBy::PinnedObjects {
             let because = "the process has too many pinned objects for a Verbose session: it was ended".to_owned();
             return (TaskResult::Failed(because, Outcome::Refused), None);

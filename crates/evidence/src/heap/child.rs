@@ -142,8 +142,8 @@ pub fn main() -> ExitCode {
     );
     match done {
         Ok(()) => ExitCode::SUCCESS,
-        Err(sentence) => {
-            let _nobody_reads = writeln!(io::stderr(), "{sentence}");
+        Err(error) => {
+            let _nobody_reads = writeln!(io::stderr(), "{error}");
             ExitCode::from(REFUSED)
         }
     }
@@ -160,14 +160,33 @@ fn limit(what: &AnalysisRequest) {
     bound(graph.saturating_add(BESIDE_BYTES), MAX_CPU_SECONDS);
 }
 
-/// Reads a dump to its end and writes the answer. A line is written to `notes` if files were late. The error is a
-/// sentence.
+/// Error returned if the process has no answer. The message is written to standard error.
+#[derive(Debug, thiserror::Error)]
+enum ComputeError {
+    /// The dump cannot be read from standard input.
+    #[error("cannot read the dump: {0}")]
+    Read(io::Error),
+    /// The stream contains no complete dump.
+    #[error(transparent)]
+    Refused(#[from] Refusal),
+    /// The requested format needs a graph, but the dump was only counted.
+    #[error("only types were counted ({reason}), which this format cannot show")]
+    OnlyTypes {
+        /// Reason why there is no graph.
+        reason: String,
+    },
+    /// The answer cannot be written to standard output.
+    #[error("cannot write the answer: {0}")]
+    Write(io::Error),
+}
+
+/// Reads a dump to its end and writes the answer. A line is written to `notes` if files were late.
 fn compute(
     what: &AnalysisRequest,
     input: &mut impl Read,
     output: &mut impl Write,
     notes: &mut impl Write,
-) -> Result<(), String> {
+) -> Result<(), ComputeError> {
     let want = if what.histogram {
         DumpDetail::Histogram
     } else {
@@ -182,14 +201,14 @@ fn compute(
                 Ok(()) => {}
                 // The part before the error can be a complete dump.
                 Err(Refusal::Stream(_)) => break,
-                Err(refusal) => return Err(refusal.to_string()),
+                Err(refusal) => return Err(refusal.into()),
             },
             Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-            Err(error) => return Err(format!("cannot read the dump: {error}")),
+            Err(error) => return Err(ComputeError::Read(error)),
         }
     }
     drop(buffer);
-    let mut dump = reading.finish().map_err(|refusal| refusal.to_string())?;
+    let mut dump = reading.finish()?;
     if let Some(late) = what.pid.and_then(|pid| name_classes(&mut dump, pid)) {
         let _nobody_reads = writeln!(notes, "{LATE}{}", late.process.unwrap_or(0));
     }
@@ -210,9 +229,7 @@ fn compute(
                 .heap
                 .reason
                 .unwrap_or_else(|| "a histogram was requested".to_owned());
-            return Err(format!(
-                "only types were counted ({reason}), which this format cannot show"
-            ));
+            return Err(ComputeError::OnlyTypes { reason });
         }
         (Form::Pprof, Some(solved)) => {
             let mut gzip = GzEncoder::new(&mut output, Compression::default());
@@ -233,9 +250,7 @@ fn compute(
             output.write_all(svg.as_bytes())
         }
     };
-    written
-        .and_then(|()| output.flush())
-        .map_err(|error| format!("cannot write the answer: {error}"))
+    written.and_then(|()| output.flush()).map_err(ComputeError::Write)
 }
 
 /// Assigns classes to static fields, read from the assemblies of the process. Returns the files that were late, or

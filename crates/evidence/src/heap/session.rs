@@ -52,8 +52,8 @@ pub struct DumpSessionOutcome {
     pub bytes: u64,
     /// Reason why the stream was not read to its end, as a sentence; `None` if the stream is complete.
     pub cut: Option<String>,
-    /// Reason why a living process could not be healed, as a sentence; otherwise `None`.
-    pub not_healed: Option<String>,
+    /// Reason why a living process could not be healed; otherwise `None`.
+    pub not_healed: Option<Error>,
     /// Whether the caller closed the session. In this case, the process was not healed.
     pub is_closed: bool,
 }

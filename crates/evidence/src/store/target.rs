@@ -13,7 +13,7 @@ use object_store::azure::MicrosoftAzureBuilder;
 use object_store::gcp::GoogleCloudStorageBuilder;
 use object_store::path::Path as Location;
 use object_store::{ClientOptions, ObjectStore, ObjectStoreExt as _, PutPayload, RetryConfig};
-use tokio::task::spawn_blocking;
+use tokio::task::{JoinError, spawn_blocking};
 
 use super::{StoreError, StoreOptions};
 
@@ -148,9 +148,7 @@ impl Target {
             Self::Folder(folder) => {
                 let to = folder.join(key);
                 let copied = spawn_blocking(move || copy(file, &to)).await;
-                copied
-                    .map_err(|error| error.to_string())
-                    .and_then(|copied| copied.map_err(|error| error.to_string()))
+                copied.map_err(SendError::Task).and_then(|copied| Ok(copied?))
             }
             Self::Objects { store, prefix } => {
                 let location = Location::from(format!("{prefix}/{key}"));
@@ -159,31 +157,46 @@ impl Target {
         };
         match sent {
             Ok(()) => SendOutcome::Stored,
-            Err(reason) => SendOutcome::Failed(reason),
+            Err(error) => SendOutcome::Failed(error.to_string()),
         }
     }
 }
 
+/// Error returned if a file cannot be stored.
+#[derive(Debug, thiserror::Error)]
+enum SendError {
+    /// The store refused the request or did not answer.
+    #[error("{}", text(.0))]
+    Store(#[from] object_store::Error),
+    /// The file cannot be read or copied.
+    #[error(transparent)]
+    File(#[from] io::Error),
+    /// The task panicked or was cancelled.
+    #[error(transparent)]
+    Task(#[from] JoinError),
+}
+
 /// Stores an object in one request, or in parts.
-async fn put(store: &dyn ObjectStore, location: &Location, file: File, bytes: u64) -> Result<(), String> {
-    let failed = |error: object_store::Error| text(&error);
+async fn put(store: &dyn ObjectStore, location: &Location, file: File, bytes: u64) -> Result<(), SendError> {
     if bytes <= PART_BYTES {
         let (_, part) = part(file).await?;
-        return store.put(location, part.into()).await.map(drop).map_err(failed);
+        store.put(location, part.into()).await?;
+        return Ok(());
     }
-    let mut upload = store.put_multipart(location).await.map_err(failed)?;
+    let mut upload = store.put_multipart(location).await?;
     let mut file = file;
     let sent = async {
         loop {
             let (rest, part) = part(file).await?;
             if part.is_empty() {
-                return upload.complete().await.map(drop).map_err(failed);
+                upload.complete().await?;
+                return Ok(());
             }
-            upload.put_part(PutPayload::from(part)).await.map_err(failed)?;
+            upload.put_part(PutPayload::from(part)).await?;
             file = rest;
         }
     };
-    let sent = sent.await;
+    let sent: Result<(), SendError> = sent.await;
     if sent.is_err() {
         // Without the abort, the parts would stay in the store and cause costs. If the store is unreachable, only a
         // lifecycle rule of the store can delete the parts.
@@ -193,14 +206,13 @@ async fn put(store: &dyn ObjectStore, location: &Location, file: File, bytes: u6
 }
 
 /// Reads the next part of a file.
-async fn part(mut file: File) -> Result<(File, Vec<u8>), String> {
+async fn part(mut file: File) -> Result<(File, Vec<u8>), SendError> {
     let read = spawn_blocking(move || {
         let mut part = Vec::new();
         (&mut file).take(PART_BYTES).read_to_end(&mut part)?;
         Ok::<_, io::Error>((file, part))
     });
-    let read = read.await.map_err(|error| error.to_string())?;
-    read.map_err(|error| error.to_string())
+    Ok(read.await??)
 }
 
 /// Copies a file to a volume, first under a temporary name, so that no reader finds an incomplete file.

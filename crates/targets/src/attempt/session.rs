@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use dotnet_diagnostics::{Client, Error};
-use tokio::task::JoinHandle;
+use tokio::task::{JoinError, JoinHandle};
 use tokio::time::{Instant, sleep_until, timeout, timeout_at};
 
 use super::{Attempt, End, StartedSession};
@@ -246,7 +246,7 @@ impl<S: Sink> Attempt<S> {
         self.report(state);
     }
 
-    fn take_healed(&self, reading: &mut StreamReading<S::Run>, healed: Result<HealOutcome, String>) {
+    fn take_healed(&self, reading: &mut StreamReading<S::Run>, healed: Result<HealOutcome, TaskError>) {
         let (pid, name) = (self.key().pid, bounded(&self.sketch.one_name()));
         if let Some(watched) = &reading.others {
             watched.others().ended(healed.as_ref().ok().copied(), Instant::now());
@@ -263,7 +263,7 @@ impl<S: Sink> Attempt<S> {
             Err(problem) => log!(
                 warn: pid, name,
                 "a trace session ended, and its events can still slow collections; \
-                 cannot disable them: {}; retrying", bounded(&problem)
+                 cannot disable them: {}; retrying", bounded(&problem.to_string())
             ),
         }
     }
@@ -294,11 +294,13 @@ impl<S: Sink> Attempt<S> {
         }
     }
 
-    fn take_settings(&self, reading: &mut StreamReading<S::Run>, read: Result<Option<GcSettings>, String>) {
+    fn take_settings(&self, reading: &mut StreamReading<S::Run>, read: Result<Option<GcSettings>, TaskError>) {
         match read {
             Ok(Some(settings)) => reading.sink.learned(None, settings.attributes()),
             Ok(None) => {}
-            Err(problem) => log!(debug: pid = self.key().pid, "cannot read the GC settings: {}", bounded(&problem)),
+            Err(problem) => {
+                log!(debug: pid = self.key().pid, "cannot read the GC settings: {}", bounded(&problem.to_string()))
+            }
         }
     }
 }
@@ -314,10 +316,18 @@ async fn heal(client: Arc<Client>) -> Result<HealOutcome, Error> {
     }
 }
 
+/// Error returned if a task that runs in addition to the session has failed.
+#[derive(Debug, thiserror::Error)]
+enum TaskError {
+    /// The runtime refused the command or did not answer.
+    #[error(transparent)]
+    Runtime(#[from] Error),
+    /// The task panicked or was cancelled.
+    #[error(transparent)]
+    Task(#[from] JoinError),
+}
+
 /// Waits for a task that runs in addition to the session, or indefinitely if no task runs.
-async fn joined<T>(task: &mut Option<JoinHandle<Result<T, Error>>>) -> Result<T, String> {
-    match or_pending(task.as_mut()).await {
-        Ok(done) => done.map_err(|error| error.to_string()),
-        Err(failed) => Err(failed.to_string()),
-    }
+async fn joined<T>(task: &mut Option<JoinHandle<Result<T, Error>>>) -> Result<T, TaskError> {
+    Ok(or_pending(task.as_mut()).await??)
 }
