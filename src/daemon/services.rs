@@ -22,6 +22,7 @@ use crate::daemon::history_keeping::HistoryKeeping;
 use crate::daemon::incident_file::IncidentFile;
 use crate::daemon::outlet::DeliveryOutlet;
 use crate::daemon::own::{OwnMetrics, RunParts, Sources};
+use crate::daemon::profile_keeping::ProfileKeeping;
 use crate::daemon::rules::RuleFiles;
 use crate::daemon::stall::Stalls;
 use crate::daemon::state::StateDirectory;
@@ -72,6 +73,7 @@ pub struct Services {
     /// the same time.
     state: Option<(StateDirectory, IncidentFile)>,
     history: Arc<HistoryKeeping>,
+    profiles: Arc<ProfileKeeping>,
     /// Records severe incidents; `None` if incidents are not recorded.
     black_box: Option<BlackBox>,
     /// Keeps evidence outside the host; `None` if evidence stays on the host.
@@ -123,6 +125,7 @@ impl Services {
             black_box,
             history,
             store,
+            profiles,
         } = kept;
         if state.is_none() {
             otlp.disk = None;
@@ -145,6 +148,8 @@ impl Services {
         if let Some(history) = history {
             pipeline.set_history(history);
         }
+        let (profiles, note) = ProfileKeeping::begin(options.state_directory.as_deref(), profiles, &pipeline);
+        notes.extend(note);
         if let Some(store) = &store {
             pipeline.set_store(store.clone());
         }
@@ -210,6 +215,7 @@ impl Services {
             store,
             bursts,
             history: Arc::default(),
+            profiles,
             notes,
         })
     }
@@ -271,6 +277,7 @@ impl Services {
         self.pipeline.tick(clocks, behind);
         self.bursts
             .tick(&self.pipeline, behind > BEHIND, std::time::Instant::now());
+        self.profiles.tick(&self.pipeline, now);
         if let Some((_, incidents)) = &self.state {
             incidents.tick(&self.pipeline, &self.notifier);
             self.history.tick(&self.pipeline, now);
@@ -380,6 +387,7 @@ impl Services {
         if self.state.is_some() {
             self.history.close(&self.pipeline).await;
         }
+        self.profiles.close(&self.pipeline).await;
         if let Some(black_box) = self.black_box.clone() {
             // Stopping the black box waits for a disk, so a blocking thread does it.
             let stopping = tokio::task::spawn_blocking(move || black_box.stop(COMPLETE));
