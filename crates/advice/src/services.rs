@@ -14,14 +14,14 @@
 //! last. A configuration that returns after [`GAP_MINUTES`] starts another period, so going back is a change, too.
 //! Periods whose processes run at the same time, as in a rolling update, stay separate, and cause no further changes.
 //!
-//! A change is compared when the period after it has 5, 12 and 24 blocks ([`COMPARED_AT`]). Each comparison has an error
-//! probability of 5 %, so there are only three.
+//! A change is compared when the period after it has 5, 12 and 24 blocks ([`COMPARED_AT`]). Each comparison has an
+//! error probability of 5 %, so there are only three.
 //!
 //! # Bounds
 //!
 //! | State | Bound | Beyond the bound |
 //! |---|---|---|
-//! | services | [`MAX_SERVICES`] | the service that was active least recently is evicted; if it was active within [`GAP_MINUTES`], the minute is dropped |
+//! | services | [`MAX_SERVICES`] | the oldest inactive service is evicted; without one, the minute is dropped |
 //! | periods per service | [`MAX_PERIODS`] | the period that was active least recently is evicted |
 //! | blocks per period | [`MAX_BLOCKS`], two hours: 1056 bytes | the oldest block is evicted |
 //! | changes per service, and in total | [`MAX_CHANGES`], [`MAX_ALL_CHANGES`] | the oldest change is evicted |

@@ -6,8 +6,8 @@
 //! figures: memory, CPU ----------------+
 //! ```
 //!
-//! A collection counts in the minute in which it was observed, which is at most seconds after its end. A sampler has one
-//! open minute: a few hundred bytes, and at most 12 KiB for pauses and budgets that no runtime has.
+//! A collection counts in the minute in which it was observed, which is at most seconds after its end. A sampler has
+//! one open minute: a few hundred bytes, and at most 12 KiB for pauses and budgets that no runtime has.
 
 use base::time::Moment;
 use clr_gc::gc::{Collection, Suspension};

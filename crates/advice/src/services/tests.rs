@@ -189,10 +189,7 @@ fn record_counts_down_to_its_verdict() {
     host.run(two, 1);
     let record = host.record();
     assert_eq!(record.minutes_left, Some(25 + 4));
-    assert_eq!(
-        record.at.as_deref(),
-        base::time::rfc3339(change * 60_000_000_000).as_deref()
-    );
+    assert_eq!(record.at.as_deref(), rfc3339(change * 60_000_000_000).as_deref());
     assert!(!record.has_verdict() && record.outcomes().count() == 5);
     let id = record.id.unwrap();
     host.run_aged(two, 1, 19);
