@@ -20,6 +20,7 @@ pub mod logging;
 mod outlet;
 pub mod own;
 mod pod_events;
+mod profile_keeping;
 pub mod rules;
 mod services;
 mod stall;

@@ -24,9 +24,11 @@
 //! * state that outlives a process (its service, the cause of its end) is in `service`, derived from the alerts and
 //!   ends of all runs;
 //! * an incident without a living process has exactly one owner, and all changes are sent in order (`incident_owner`);
+//! * the minutes of all processes of a service are in one profile per configuration (`changes`);
 //! * open incidents survive a restart of gcwatch if there is a store for them (`resumed`);
 //! * the number of runs and the state kept for each run are limited.
 
+pub(crate) mod changes;
 mod evidence_requests;
 mod exited;
 mod feed;

@@ -6,7 +6,7 @@ use base::clock::now_unix_ns;
 use base::time::rfc3339;
 use clr_gc::stream::Scope;
 use gc_advice::advice::{Subject, Terms, advise};
-use gc_advice::configuration::{Configuration, DEFAULT_HEAP_SHARE};
+use gc_advice::configuration::{Configuration, StreamFacts};
 use gc_advice::observation::{Observation, Surroundings};
 use gc_advice::proof::{ADMITTED, HitRates};
 use gc_advice::sizing::size;
@@ -19,13 +19,6 @@ use crate::commands::cli::{AdviseArgs, Format};
 use crate::commands::executor;
 use crate::commands::output::{Output, say};
 use report::advice as report;
-
-/// Minimum default heap limit of .NET in a container.
-const MIN_HEAP_LIMIT: f64 = (20 << 20) as f64;
-/// First major version of .NET whose server GC adapts the number of heaps by default.
-const ADAPTS_SINCE: u32 = 9;
-/// Number of collections after which a process with an adapting number of heaps has reported a sample.
-const SHOWS_ADAPTATION: usize = 10;
 
 /// Facts about a live process that its event stream does not contain.
 #[derive(Debug, Default)]
@@ -116,36 +109,19 @@ fn configuration(
     let settings = &recording.program.settings;
     let mut found = outside.configuration.clone();
     found.runtime = recording.stream.runtime.clone().or(found.runtime);
-    found.heaps = observation.heaps;
-    let major = found.major();
-    // A stream of .NET 8 or earlier has no settings, so the number of heaps indicates the collector. One heap then
-    // means workstation GC, unless the number of heaps adapts.
-    let by_heaps = observation.heaps.and_then(|heaps| match heaps {
-        2.. => Some(true),
-        1 if has_samples => Some(true),
-        1 if major.is_some_and(|major| major < ADAPTS_SINCE) => Some(false),
-        _ => None,
-    });
-    found.server = settings.server.or(found.server).or(by_heaps);
+    found.server = settings.server.or(found.server);
     found.concurrent = settings.concurrent.or(found.concurrent);
-    found.adaptive = match found.server {
-        Some(true) if has_samples || observation.adaptive == Some(true) => Some(true),
-        Some(true) if history.collections.len() >= SHOWS_ADAPTATION => Some(false),
-        Some(true) => found.adaptive,
-        Some(false) => Some(false),
-        None => None,
-    };
     found.gen0_size = settings.gen0_min_budget.or(found.gen0_size);
     found.large_object_threshold = settings.loh_threshold.or(found.large_object_threshold);
     found.cpus = args.cpus.or(found.cpus);
     found.memory_limit = args.limit.map(|limit| limit.0).or(found.memory_limit);
-    // The event with the heap limit also reports whether the heap uses large pages. If large pages are known but the
-    // limit is not, the heap has no limit.
-    let has_settings = settings.large_pages.is_some();
-    let of_container = found
-        .memory_limit
-        .map(|limit| (limit as f64 * DEFAULT_HEAP_SHARE).max(MIN_HEAP_LIMIT) as u64);
-    found.heap_limit = settings.hard_limit.or(found.heap_limit).or(of_container);
-    found.heap_limit_known |= has_settings || found.heap_limit.is_some();
+    found.heap_limit = settings.hard_limit.or(found.heap_limit);
+    found.complete(StreamFacts {
+        heaps: observation.heaps,
+        collections: history.collections.len() as u64,
+        shows_adaptation: has_samples || observation.adaptive == Some(true),
+        // The event with the heap limit also reports whether the heap uses large pages.
+        has_settings: settings.large_pages.is_some(),
+    });
     found
 }

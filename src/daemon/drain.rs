@@ -17,7 +17,7 @@ pub(super) enum Step {
     Sessions,
     /// Write the open incidents.
     Incidents,
-    /// Write the history of processes.
+    /// Write the history of processes. The profiles of services have the same limit.
     History,
     /// Complete the recordings of incidents.
     Recordings,

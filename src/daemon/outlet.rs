@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use gc_telemetry::origin::Origin;
 use opentelemetry_proto::tonic::metrics::v1::Metric;
+use tracing::info;
 
 use crate::daemon::{incident_log, pod_events};
 use crate::pipeline::Outlet;
@@ -13,7 +14,9 @@ use base::time::Wall;
 use delivery::alerts::{IncidentNotice, Notices, Notifier, subject};
 use delivery::otlp::Exporter;
 use evidence::store::Store;
+use gc_advice::change::ChangeRecord;
 use gc_telemetry::anomaly::log_record;
+use gc_telemetry::change::change_record;
 use gc_telemetry::incident::incident_record;
 use gc_telemetry::spans::EncodedSpans;
 use incidents::{IncidentChange, IncidentRecord, key_of_record};
@@ -90,6 +93,15 @@ impl Outlet for DeliveryOutlet {
             }
         }
         self.notifier.notify(resource, &notices.incidents, wall);
+    }
+
+    fn change(&self, resource: &Arc<Origin>, change: &ChangeRecord) {
+        self.exporter.logs(resource, vec![change_record(change, now_unix_ns())]);
+        // Over OTLP, the change is a log record of its process, so this line goes only to standard error.
+        info!(
+            target: incident_log::TARGET,
+            service = change.service, change = change.id.as_deref(), "change of configuration: {}", change.summary()
+        );
     }
 
     fn resumed(&self, resource: &Arc<Origin>, incidents: Vec<IncidentNotice>, wall: Wall) {

@@ -195,6 +195,28 @@ impl OwnMetrics {
         sheet.put_one(&row::STORE_SIZE, Some(whole(bytes)));
     }
 
+    /// Adds the metrics of the profiles of services.
+    fn profiles(&self, sheet: &mut MetricSnapshot) {
+        let counts = self.sources.pipeline.counts();
+        let profiles = self.sources.pipeline.profile_counts();
+        let minutes = [
+            ("added", profiles.minutes),
+            ("unconfigured", counts.minutes_unprofiled),
+            ("refused", profiles.refused_minutes),
+            ("late", profiles.late_minutes),
+        ];
+        let evicted = [
+            ("service", profiles.evicted_services),
+            ("period", profiles.evicted_periods),
+            ("block", profiles.evicted_blocks),
+            ("change", profiles.evicted_changes),
+            ("comparison", counts.comparisons_dropped),
+        ];
+        sheet.put(&row::PROFILE_MINUTES, by(&row::OUTCOME, minutes));
+        sheet.put(&row::PROFILE_EVICTED, by(&row::PROFILE_PART, evicted));
+        sheet.put_one(&row::CHANGES, Some(whole(profiles.changes)));
+    }
+
     /// Adds the metrics of Kubernetes Events and of pods, if gcwatch uses Kubernetes.
     fn pods(&self, sheet: &mut MetricSnapshot) {
         if let Some(events) = &self.sources.events {
@@ -251,6 +273,7 @@ impl WatcherInfo for OwnMetrics {
         self.bursts(&mut sheet);
         self.store(&mut sheet);
         self.rules(&mut sheet);
+        self.profiles(&mut sheet);
         self.pods(&mut sheet);
         notifications(&self.sources.notifier.stats(), &mut sheet);
         (Arc::clone(&self.resource), sheet.into_metrics())

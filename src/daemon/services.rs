@@ -23,6 +23,7 @@ use crate::daemon::history_keeping::HistoryKeeping;
 use crate::daemon::incident_file::IncidentFile;
 use crate::daemon::outlet::DeliveryOutlet;
 use crate::daemon::own::{OwnMetrics, RunParts, Sources};
+use crate::daemon::profile_keeping::ProfileKeeping;
 use crate::daemon::rules::RuleFiles;
 use crate::daemon::stall::Stalls;
 use crate::daemon::state::StateDirectory;
@@ -64,6 +65,7 @@ pub struct Services {
     /// the same time.
     state: Option<(StateDirectory, IncidentFile)>,
     history: Arc<HistoryKeeping>,
+    profiles: Arc<ProfileKeeping>,
     /// Records severe incidents; `None` if incidents are not recorded.
     black_box: Option<BlackBox>,
     /// Keeps evidence outside the host; `None` if evidence stays on the host.
@@ -115,6 +117,7 @@ impl Services {
             black_box,
             history,
             store,
+            profiles,
         } = kept;
         if state.is_none() {
             otlp.disk = None;
@@ -137,6 +140,8 @@ impl Services {
         if let Some(history) = history {
             pipeline.set_history(history);
         }
+        let (profiles, note) = ProfileKeeping::begin(options.state_directory.as_deref(), profiles, &pipeline);
+        notes.extend(note);
         if let Some(store) = &store {
             pipeline.set_store(store.clone());
         }
@@ -202,6 +207,7 @@ impl Services {
             store,
             bursts,
             history: Arc::default(),
+            profiles,
             notes,
         })
     }
@@ -262,6 +268,7 @@ impl Services {
         let behind = alive.map_or(Duration::ZERO, |alive| alive.behind(now));
         self.pipeline.tick(clocks, behind);
         self.bursts.tick(&self.pipeline, behind > BEHIND, clocks.moment());
+        self.profiles.tick(&self.pipeline, now);
         if let Some((_, incidents)) = &self.state {
             incidents.tick(&self.pipeline, &self.notifier);
             self.history.tick(&self.pipeline, now);
@@ -381,6 +388,7 @@ impl Services {
         if self.state.is_some() {
             self.history.close(&self.pipeline, limit(Step::History)).await;
         }
+        self.profiles.close(&self.pipeline, limit(Step::History)).await;
         if let Some(black_box) = self.black_box.clone() {
             // Stopping the black box waits for a disk, so a blocking thread does it.
             let within = limit(Step::Recordings);

@@ -18,10 +18,10 @@ use kubernetes::{self, settings::Settings};
 use processes::RunState;
 use processes::container::{Figures, KillCounts, ProcessScan, Reader};
 use processes::surroundings::Surroundings;
-use run::Input;
+use run::{ConfiguredCollector, Input};
 use targets::exporting::Examinations;
 use targets::finalizer_cpu::FinalizerCpus;
-use targets::heap_limit::{MemoryReader, MemoryReading};
+use targets::heap_limit::{CollectorSettings, MemoryReader, MemoryReading};
 use targets::host;
 
 /// Interval between readings of the figures of processes and their containers.
@@ -182,25 +182,23 @@ async fn figures(pipeline: Pipeline) {
                 let figures = attached.then(|| reader.read(key.pid, key.start_time)).flatten();
                 // Without figures, the process is not attached, has exited, or has never been visible in gcwatch's
                 // `/proc`.
-                let MemoryReading {
-                    memory,
-                    heap_limit,
-                    follows_container,
-                    machine,
-                } = figures
+                let reading: MemoryReading = figures
                     .map(|figures| memory.read(key, major, figures.memory_limit, rests))
                     .unwrap_or_default();
                 let exports_runtime = figures.and_then(|_| looks.look(key, major));
                 let kills = figures.and_then(|_| reader.kills(key.pid)).unwrap_or_default();
                 let measured = ProcessReading {
                     figures,
-                    memory,
+                    memory: reading.memory,
                     started: Some(host::started(key.start_time)),
-                    heap_limit,
-                    follows_container,
-                    machine,
+                    heap_limit: reading.heap_limit,
+                    follows_container: reading.follows_container,
+                    machine: reading.machine,
                     host,
                     exports_runtime,
+                    collector: reading.collector.map(configured),
+                    cpu_ns: reading.cpu_ns,
+                    allowed_cpus: reading.allowed_cpus,
                 };
                 (run, measured, kills)
             };
@@ -251,6 +249,14 @@ async fn figures(pipeline: Pipeline) {
                 error!("cannot read the figures of processes: {failed}");
             }
         }
+    }
+}
+
+/// Converts the settings of a collector to the input of a run.
+fn configured(settings: CollectorSettings) -> ConfiguredCollector {
+    ConfiguredCollector {
+        gen0_size: settings.gen0_size,
+        conserve_memory: settings.conserve_memory,
     }
 }
 

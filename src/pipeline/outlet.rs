@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use base::time::Wall;
 use delivery::alerts::{IncidentNotice, Notices};
+use gc_advice::change::ChangeRecord;
 use gc_telemetry::origin::Origin;
 use gc_telemetry::spans::EncodedSpans;
 use opentelemetry_proto::tonic::metrics::v1::Metric;
@@ -18,6 +19,9 @@ pub trait Outlet: Send + Sync + fmt::Debug {
     fn metrics(&self, resource: &Arc<Origin>, metrics: Vec<Metric>);
     /// Sends changes of alerts and incidents of one process, in order.
     fn alerts(&self, resource: &Arc<Origin>, notices: Notices);
+    /// Sends a change of the configuration of a service that has new verdicts. `resource` belongs to a process after the
+    /// change.
+    fn change(&self, _resource: &Arc<Origin>, _change: &ChangeRecord) {}
     /// Passes incidents of one process that receivers already have, from before a restart of gcwatch.
     fn resumed(&self, _resource: &Arc<Origin>, _incidents: Vec<IncidentNotice>, _wall: Wall) {}
 }

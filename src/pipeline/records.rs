@@ -17,8 +17,8 @@ use std::pin::Pin;
 use std::sync::Arc;
 
 use api::view::{
-    AlertView, CollectionLookupError, CollectionRecord, HistoryColumns, ProcessRecord, ProcessRow, ReportedRequests,
-    RuleView, TargetView,
+    AlertView, ChangeRecord, CollectionLookupError, CollectionRecord, HistoryColumns, ProcessRecord, ProcessRow,
+    ReportedRequests, RuleView, TargetView,
 };
 use base::time::Moment;
 use evidence::black_box::files::Files;
@@ -35,6 +35,7 @@ use run::history::{BUCKET_NS, Bucket, RetainedCollection, stored};
 use targets::host::now;
 use web::Views;
 
+use crate::pipeline::changes::service_of;
 use crate::pipeline::exited::ExitedRun;
 use crate::pipeline::memory_count::look_at_memory;
 use crate::pipeline::observed_run::ObservedRun;
@@ -245,7 +246,14 @@ impl Views for Records {
         }
         let folder = self.0.shared().history.get();
         let kept_from_ms = folder.and_then(|folder| folder.first(run.key())).map(history::start_ms);
-        Some(process::read(&run, row, incidents, kept_from_ms, run.present(now)))
+        let changes = self.0.shared().change_records(Some(service_of(&run).text()));
+        Some(process::read(
+            &run,
+            row,
+            (incidents, changes),
+            kept_from_ms,
+            run.present(now),
+        ))
     }
 
     fn look_at_memory(&self, pid: u32) -> Pin<Box<dyn Future<Output = ()> + Send + '_>> {
@@ -332,6 +340,15 @@ impl Views for Records {
         }
         alerts.sort_by_key(|(started, alert)| Reverse((alert.alert.severity, *started)));
         alerts.into_iter().map(|(_, alert)| alert).collect()
+    }
+
+    fn changes(&self, pid: Option<u32>) -> Vec<ChangeRecord> {
+        let shared = self.0.shared();
+        let Some(pid) = pid else {
+            return shared.change_records(None);
+        };
+        let service = self.run_of(pid).map(|(run, _)| service_of(&run.look()));
+        service.map_or_else(Vec::new, |service| shared.change_records(Some(service.text())))
     }
 
     fn collect(&self, now_unix_ns: u64) -> Vec<(Arc<Origin>, Vec<Metric>)> {

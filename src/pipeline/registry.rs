@@ -7,6 +7,7 @@ use std::sync::atomic::Ordering;
 use std::time::{Duration, SystemTime};
 
 use base::time::{Moment, Wall};
+use gc_advice::change::ChangeRecord;
 use gc_telemetry::origin::Origin;
 use incidents::{Finding, RESUME_NS};
 use rule_engine::rule_set::RuleSet;
@@ -324,6 +325,27 @@ impl Pipeline {
         let mut owner = self.shared.incidents();
         let changes = owner.unwatch(now);
         self.shared.notify_all(&mut owner, changes);
+    }
+
+    /// Returns whether changes of configurations wait for [`compare_changes`](Self::compare_changes).
+    pub fn has_comparisons(&self) -> bool {
+        self.shared.has_comparisons()
+    }
+
+    /// Compares the changes of configurations that have enough data, and exports those with new verdicts. Takes up to
+    /// 20 ms per change.
+    pub fn compare_changes(&self) {
+        self.shared.compare_changes();
+    }
+
+    /// Returns the counts of the profiles of services.
+    pub fn profile_counts(&self) -> gc_advice::services::Counts {
+        self.shared.changes().services.counts()
+    }
+
+    /// Returns the changes of configurations of all services, newest first.
+    pub fn change_records(&self) -> Vec<ChangeRecord> {
+        self.shared.change_records(None)
     }
 
     /// Writes new buckets of all runs to the history. `all`: whether to include buckets that can still change, because

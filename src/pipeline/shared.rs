@@ -6,6 +6,10 @@ use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, RwLock};
 
 use base::time::{Moment, Wall};
 use delivery::alerts::Notices;
+use gc_advice::change::ChangeRecord;
+use gc_advice::configuration::Configuration;
+use gc_advice::profile::Minute;
+use gc_advice::services::{Input as ProfileInput, Output as ProfileOutput};
 use gc_telemetry::aggregate::{Services, is_in_share};
 use gc_telemetry::options::{Aggregate, Temporality};
 use gc_telemetry::origin::Origin;
@@ -17,6 +21,7 @@ use targets::host::now;
 use tokio::sync::watch;
 use tracing::info;
 
+use crate::pipeline::changes::{ChangeOwner, WaitingComparison};
 use crate::pipeline::exited::ExitedRuns;
 use crate::pipeline::history_folder::HistoryFolder;
 use crate::pipeline::incident_owner::IncidentOwner;
@@ -58,6 +63,10 @@ pub struct Counts {
     /// Number of inputs that were dropped because a viewer held the run for too long. The next input of the run carries
     /// the same information.
     pub inputs_dropped: u64,
+    /// Number of minutes of processes whose configuration is unknown, so that the minutes belong to no profile.
+    pub minutes_unprofiled: u64,
+    /// Number of comparisons of changes that were dropped because too many were waiting.
+    pub comparisons_dropped: u64,
 }
 
 #[derive(Debug, Default)]
@@ -71,6 +80,10 @@ pub(crate) struct Counters {
     pub(crate) inputs_dropped: AtomicU64,
     /// Number that changes with every change of an incident.
     pub(crate) incident_changes: AtomicU64,
+    /// Number of minutes of processes whose configuration is unknown.
+    pub(crate) minutes_unprofiled: AtomicU64,
+    /// Number of comparisons of changes that were dropped because too many were waiting.
+    pub(crate) comparisons_dropped: AtomicU64,
 }
 
 impl Counters {
@@ -84,6 +97,8 @@ impl Counters {
             over_memory: get(&self.over_memory),
             not_noted: get(&self.not_noted),
             inputs_dropped: get(&self.inputs_dropped),
+            minutes_unprofiled: get(&self.minutes_unprofiled),
+            comparisons_dropped: get(&self.comparisons_dropped),
         }
     }
 }
@@ -138,6 +153,8 @@ pub(crate) struct Shared {
     /// The series of services, with `metrics.aggregate: service`. The lock is taken before the lock of a run, so that
     /// the readings of a run are applied in order.
     services: Mutex<Services>,
+    /// Profiles of services, and the changes of their configurations.
+    changes: Mutex<ChangeOwner>,
 }
 
 impl Shared {
@@ -158,7 +175,13 @@ impl Shared {
             history: OnceLock::new(),
             flames: Flames::default(),
             services: Mutex::default(),
+            changes: Mutex::default(),
         }
+    }
+
+    /// Locks the profiles of services. The lock is taken last.
+    pub(crate) fn changes(&self) -> MutexGuard<'_, ChangeOwner> {
+        self.changes.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     pub(crate) fn settings(&self) -> Arc<PipelineSettings> {
@@ -435,6 +458,43 @@ impl Shared {
         }
     }
 
+    /// Handles a minute of a run, or counts a minute without a configuration.
+    pub(crate) fn minute(&self, run: &Run, minute: Option<(Configuration, Minute)>) {
+        let is_dropped = match minute {
+            Some((configuration, minute)) => self.changes().minute(run, configuration, minute),
+            None => {
+                self.counters.minutes_unprofiled.fetch_add(1, Ordering::Relaxed);
+                false
+            }
+        };
+        if is_dropped {
+            self.counters.comparisons_dropped.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+
+    /// Returns whether comparisons wait for [`compare_changes`](Self::compare_changes).
+    pub(crate) fn has_comparisons(&self) -> bool {
+        self.changes().has_waiting()
+    }
+
+    /// Runs the waiting comparisons, and sends the changes with other verdicts than before. Takes up to 20 ms per
+    /// comparison.
+    pub(crate) fn compare_changes(&self) {
+        let waiting = self.changes().take_waiting();
+        for WaitingComparison { comparison, resource } in waiting {
+            let compared = ProfileInput::Compared(Box::new(comparison.run()));
+            let output = self.changes().services.step(self.wall(), compared);
+            if let Some(ProfileOutput::Verdict(record)) = output {
+                self.outlet().change(&resource, &record);
+            }
+        }
+    }
+
+    /// Returns the changes of one service or of all services, newest first.
+    pub(crate) fn change_records(&self, service: Option<&str>) -> Vec<ChangeRecord> {
+        self.changes().services.records(self.wall(), service)
+    }
+
     /// Returns the pids of exited processes that incidents still name.
     fn listed_pids(&self) -> BTreeSet<u32> {
         let owner = self.incidents();
@@ -458,6 +518,8 @@ impl Deliver for Shared {
                 Output::OverRate => {
                     self.counters.over_rate.fetch_add(1, Ordering::Relaxed);
                 }
+                Output::Minute(minute) => self.minute(run, Some(*minute)),
+                Output::MinuteWithoutConfiguration => self.minute(run, None),
                 Output::Ended { in_order, left } => self.ended(run, in_order, left, at.now),
             }
         }

@@ -12,6 +12,7 @@
 
 mod advise;
 mod alerts;
+mod changes;
 mod cli;
 mod config;
 mod crates;

@@ -69,7 +69,7 @@ async fn answered(address: SocketAddr, headers: &str, tool: &str, arguments: Val
 
 /// Scenario: a client requests the list of tools from the listener on loopback, and calls each of these tools and the
 /// tools that run a command.
-/// Guarantee: the listener offers seven tools, which only read, and their figures match the API. Calls of tools that
+/// Guarantee: the listener offers eight tools, which only read, and their figures match the API. Calls of tools that
 /// run a command fail with any arguments.
 #[tokio::test]
 async fn listener_offers_read_only_tools() {
@@ -95,6 +95,7 @@ async fn listener_offers_read_only_tools() {
             "collections",
             "requests",
             "rules",
+            "changes",
             "recording"
         ]
     );
@@ -139,6 +140,7 @@ async fn listener_offers_read_only_tools() {
     for (tool, arguments) in [
         ("incidents", json!({})),
         ("rules", json!({ "state": "all" })),
+        ("changes", json!({})),
         ("recording", json!({})),
     ] {
         assert!(answered(address, "", tool, arguments).await.1, "{tool}");

@@ -8,11 +8,14 @@
 //! [`MAX_LOAD_DIFFERENCE`], both measures are divided by the number of requests, or by the allocated gigabytes if
 //! requests are unknown. A smaller difference of the load increases the margin of both measures instead.
 
+use base::time::rfc3339;
 use base::words;
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::configuration::{Configuration, Difference};
-use crate::profile::{Minute, Profile};
+use crate::profile::sampler::MINUTE_NS;
+use crate::profile::{LeftOut, Minute, Profile};
 use crate::statistics::{Compared, compare, holm};
 
 /// Number of consecutive minutes in a block.
@@ -101,7 +104,7 @@ pub const DECIDING: [Measure; 5] = [
 ];
 
 /// Amount of data and load of one side of a change.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
 pub struct ComparedPeriod {
     /// Number of compared minutes.
@@ -121,7 +124,7 @@ pub struct ComparedPeriod {
 }
 
 /// The comparison of one measure.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct MeasureRecord {
     /// Compared measure.
     pub measure: Measure,
@@ -147,13 +150,15 @@ pub struct MeasureRecord {
 }
 
 /// `kind: "change"`: the comparison of two configurations of a service.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(tag = "kind", rename = "change")]
 pub struct ChangeRecord {
+    /// Id, which stays the same while the record is updated; null if the record belongs to no service of this host.
+    pub id: Option<String>,
     /// Name of the service.
     pub service: String,
-    /// First minute of the profile after the change; null if the profile is empty.
-    pub at: Option<u64>,
+    /// Start of the first minute after the change, RFC 3339; null if unknown.
+    pub at: Option<String>,
     /// Configuration before the change.
     pub before: Configuration,
     /// Configuration after the change.
@@ -172,6 +177,39 @@ pub struct ChangeRecord {
 }
 
 impl ChangeRecord {
+    /// Returns whether the record has a verdict other than `unknown`.
+    pub fn has_verdict(&self) -> bool {
+        self.outcomes().any(|(_, outcome)| outcome != Outcome::Unknown)
+    }
+
+    /// Returns the measures with a verdict, with their verdicts.
+    pub fn outcomes(&self) -> impl Iterator<Item = (Measure, Outcome)> + '_ {
+        let measures = self.measures.iter();
+        measures.filter_map(|record| Some((record.measure, record.verdict?)))
+    }
+
+    /// Returns the settings that differ, as text.
+    pub fn what_changed(&self) -> String {
+        let texts: Vec<String> = self.differences.iter().map(Difference::text).collect();
+        if texts.is_empty() {
+            "configuration".to_owned()
+        } else {
+            texts.join(", ")
+        }
+    }
+
+    /// Returns the verdicts as one sentence, such as `version 1 -> 2: stopped share worse; live, ... same`.
+    pub fn summary(&self) -> String {
+        let of = |wanted: Outcome| {
+            let measures = self.outcomes().filter(|(_, outcome)| *outcome == wanted);
+            let names: Vec<String> = measures.map(|(measure, _)| measure.name().replace('_', " ")).collect();
+            (!names.is_empty()).then(|| format!("{} {wanted}", names.join(", ")))
+        };
+        let order = [Outcome::Worse, Outcome::Better, Outcome::Unknown, Outcome::Same];
+        let parts: Vec<String> = order.into_iter().filter_map(of).collect();
+        format!("{}: {}", self.what_changed(), parts.join("; "))
+    }
+
     /// Returns the comparison of a measure, or `None` if the record lacks the measure.
     pub fn measure(&self, measure: Measure) -> Option<&MeasureRecord> {
         self.measures.iter().find(|record| record.measure == measure)
@@ -206,6 +244,9 @@ fn seconds(block: &[&Minute]) -> f64 {
 
 /// Divides the usable minutes of a profile into complete blocks of consecutive minutes.
 fn blocks(profile: &Profile) -> Vec<Block<'_>> {
+    if profile.left_out().is_some() {
+        return profile.minutes().map(|block| vec![block]).collect();
+    }
     let (mut blocks, mut open): (Vec<Block<'_>>, Block<'_>) = (Vec::new(), Vec::new());
     for minute in profile.minutes() {
         let follows = open.last().is_none_or(|last| last.at + 1 == minute.at);
@@ -240,15 +281,19 @@ impl<'p> Compiled<'p> {
         let per_second = |figure: fn(&Minute) -> Option<u64>| {
             (time > 0.0).then(|| sum(&all, figure)).flatten().map(|sum| sum / time)
         };
-        let side = ComparedPeriod {
-            minutes: all.len() as u64,
-            blocks: blocks.len() as u64,
-            collections: all.iter().map(|minute| minute.collections).sum(),
-            warm_up_minutes: profile.minutes().filter(|minute| minute.is_warm_up()).count() as u64,
-            damaged_minutes: profile
+        let left_out = profile.left_out().unwrap_or_else(|| LeftOut {
+            warm_up: profile.minutes().filter(|minute| minute.is_warm_up()).count() as u64,
+            damaged: profile
                 .minutes()
                 .filter(|minute| !minute.is_usable() && !minute.is_warm_up())
                 .count() as u64,
+        });
+        let side = ComparedPeriod {
+            minutes: (blocks.len() * BLOCK_MINUTES) as u64,
+            blocks: blocks.len() as u64,
+            collections: all.iter().map(|minute| minute.collections).sum(),
+            warm_up_minutes: left_out.warm_up,
+            damaged_minutes: left_out.damaged,
             requests_per_second: per_second(|minute| minute.requests),
             allocated_per_second: per_second(|minute| minute.allocated),
         };
@@ -431,8 +476,8 @@ fn resolution(measure: Measure, values: &[f64], blocks: &[Block<'_>]) -> f64 {
     }
 }
 
-/// Returns the seed of the bootstrap: the 64-bit FNV-1a hash of a text.
-fn seed(text: &str) -> u64 {
+/// Returns the 64-bit FNV-1a hash of a text: the seed of the bootstrap, and a part of the ids of records.
+pub fn seed(text: &str) -> u64 {
     text.bytes().fold(0xcbf2_9ce4_8422_2325, |hash, byte| {
         (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)
     })
@@ -567,9 +612,11 @@ pub fn compare_profiles(before: &Profile, after: &Profile) -> ChangeRecord {
         });
         tested.record.reason = reason;
     }
+    let start_ns = at.map(|minute| minute.saturating_mul(MINUTE_NS));
     ChangeRecord {
+        id: None,
         service: after.service.clone(),
-        at,
+        at: start_ns.and_then(rfc3339),
         before: before.configuration.clone(),
         after: after.configuration.clone(),
         differences,

@@ -5,6 +5,7 @@
 //! collections -> Observation ----------+-> sizing: not less than, price curve --+-> SizingRecord
 //!                (facts of a window)   +-> advice: prediction or refusal -------+-> AdviceRecord
 //! collections -> Minute -> Profile --> change: before and after, per measure ---+-> ChangeRecord
+//!                (services: profiles of a host, and when to compare them)
 //!                                      AdviceRecord + ChangeRecord -------------+-> Verdict -> HitRates
 //! ```
 //!
@@ -12,7 +13,7 @@
 //!
 //! 1. [`configuration`], [`statistics`], [`observation`], [`setting`], [`proof`]: values and facts
 //! 2. [`profile`]: minute samples of one configuration
-//! 3. [`change`]: the comparison of two profiles
+//! 3. [`change`]: the comparison of two profiles; [`services`]: the profiles of a host, and its changes
 //! 4. [`model`]: predictions from the facts of a window
 //! 5. [`sizing`], [`advice`]: records that contain predictions
 //! 6. [`verdict`]: the outcome of advice that was followed, from which [`proof::HitRates`] counts the hits of each kind
@@ -38,6 +39,7 @@ pub mod model;
 pub mod observation;
 pub mod profile;
 pub mod proof;
+pub mod services;
 pub mod setting;
 pub mod sizing;
 pub mod statistics;

@@ -1,4 +1,12 @@
 //! Profiles of services: a bounded series of minute samples for one configuration.
+//!
+//! ```text
+//! recording: all collections ---> minutes --> Profile
+//! live: Sampler, step by step --> Minute ---> services: five minutes -> packed block --> Profile
+//! ```
+
+mod classes;
+pub mod sampler;
 
 use std::collections::VecDeque;
 
@@ -6,7 +14,7 @@ use clr_gc::gc::{Collection, Suspension};
 use serde::{Deserialize, Serialize};
 
 use crate::configuration::Configuration;
-use crate::observation::{FullCollection, median, quantile};
+use crate::profile::sampler::Sums;
 
 /// Maximum number of minutes in a profile: one day.
 pub const MAX_MINUTES: usize = 1_440;
@@ -16,6 +24,58 @@ pub const WARM_UP_S: u64 = 300;
 const MIN_OBSERVED_NS: u64 = 55_000_000_000;
 
 const MINUTE_NS: i64 = 60_000_000_000;
+
+/// Returns the minute that combines several minutes: consecutive minutes of one process, or the same minute of several
+/// processes. Counts, times and bytes of allocation are added, and unknown if a part is unknown. Levels and quantiles
+/// are the means of their known values. The result starts at the first minute, and is `lossy` if a part is. Returns
+/// `None` without minutes.
+pub fn combine(minutes: &[Minute]) -> Option<Minute> {
+    let sum = |figure: fn(&Minute) -> Option<u64>| {
+        let mut figures = minutes.iter().map(figure);
+        figures.try_fold(0_u64, |sum, value| Some(sum.saturating_add(value?)))
+    };
+    let mean = |figure: fn(&Minute) -> Option<u64>| {
+        let known = || minutes.iter().filter_map(figure);
+        let sum: f64 = known().map(|value| value as f64).sum();
+        let count = known().count();
+        (count > 0).then(|| (sum / count as f64).round() as u64)
+    };
+    let all = |figure: fn(&Minute) -> u64| minutes.iter().fold(0_u64, |sum, one| sum.saturating_add(figure(one)));
+    Some(Minute {
+        at: minutes.iter().map(|minute| minute.at).min()?,
+        observed_ns: all(|minute| minute.observed_ns),
+        age_s: minutes.iter().filter_map(|minute| minute.age_s).min(),
+        lossy: minutes.iter().any(|minute| minute.lossy),
+        collections: all(|minute| minute.collections),
+        // A collection reports the bytes since the previous collection, so minutes without collections add nothing.
+        allocated: sum(|minute| match minute.collections {
+            0 => Some(0),
+            _ => minute.allocated,
+        })
+        .filter(|_| minutes.iter().any(|minute| minute.collections > 0)),
+        requests: sum(|minute| minute.requests),
+        stopped_ns: sum(|minute| minute.stopped_ns),
+        young_pause_ns: mean(|minute| minute.young_pause_ns),
+        median_pause_ns: mean(|minute| minute.median_pause_ns),
+        p95_pause_ns: mean(|minute| minute.p95_pause_ns),
+        full: all(|minute| minute.full),
+        full_stopped_ns: sum(|minute| {
+            if minute.full == 0 {
+                Some(0)
+            } else {
+                minute.full_stopped_ns
+            }
+        }),
+        live: mean(|minute| minute.live),
+        young_budget: mean(|minute| minute.young_budget),
+        free: mean(|minute| minute.free),
+        committed_unused: mean(|minute| minute.committed_unused),
+        native: mean(|minute| minute.native),
+        resident: mean(|minute| minute.resident),
+        container_peak: mean(|minute| minute.container_peak),
+        cpu_ns: sum(|minute| minute.cpu_ns),
+    })
+}
 
 /// The measures of one minute. Unknown values are `None`. Sizes are in bytes, and durations in nanoseconds unless the
 /// name of the field states another unit.
@@ -28,7 +88,7 @@ pub struct Minute {
     pub observed_ns: u64,
     /// Age of the process at the start of the minute.
     pub age_s: Option<u64>,
-    /// Whether events of collections in the minute were lost.
+    /// Whether the minute is damaged: events were lost, gcwatch was late, or a tool requested a collection.
     pub lossy: bool,
     /// Number of collections.
     pub collections: u64,
@@ -92,6 +152,17 @@ pub struct Profile {
     minutes: VecDeque<Minute>,
     /// Number of minutes that were evicted because the profile was full.
     evicted: u64,
+    /// Minutes that are not in `minutes` if each entry of `minutes` is a block; `None` if each entry is a minute.
+    blocks: Option<LeftOut>,
+}
+
+/// Numbers of minutes that belong to no block.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct LeftOut {
+    /// Minutes of the warm-up.
+    pub warm_up: u64,
+    /// Minutes in which events were lost, or of which too little was observed.
+    pub damaged: u64,
 }
 
 impl Profile {
@@ -102,6 +173,26 @@ impl Profile {
             configuration,
             ..Self::default()
         }
+    }
+
+    /// Creates a profile from blocks. Each block is one entry that combines consecutive usable minutes. `left_out` has
+    /// the minutes that belong to no block.
+    pub fn from_blocks(
+        service: impl Into<String>,
+        configuration: Configuration,
+        blocks: impl IntoIterator<Item = Minute>,
+        left_out: LeftOut,
+    ) -> Self {
+        Self {
+            minutes: blocks.into_iter().collect(),
+            blocks: Some(left_out),
+            ..Self::new(service, configuration)
+        }
+    }
+
+    /// Returns the minutes that belong to no block, or `None` if the entries of the profile are minutes.
+    pub fn left_out(&self) -> Option<LeftOut> {
+        self.blocks
     }
 
     /// Adds a minute. If the profile is full, its oldest minute is evicted and counted.
@@ -133,86 +224,6 @@ impl Profile {
     }
 }
 
-/// A minute to which collections are still added.
-#[derive(Debug, Default)]
-struct Sums {
-    minute: Minute,
-    pauses: Vec<f64>,
-    young_pauses: Vec<f64>,
-    budgets: Vec<f64>,
-    /// Whether an unknown part of the allocation is missing from the sum.
-    hides_allocation: bool,
-    /// Whether a pause of unknown length is missing from the sum.
-    hides_pause: bool,
-}
-
-/// Converts a figure to an integer. A negative figure becomes 0.
-fn whole(value: f64) -> u64 {
-    value.max(0.0) as u64
-}
-
-impl Sums {
-    fn add(&mut self, collection: &Collection) {
-        let minute = &mut self.minute;
-        minute.collections += 1;
-        minute.lossy |= collection.lossy;
-        self.hides_allocation |= collection.hides_allocation();
-        let add = |sum: &mut Option<u64>, value: u64| *sum = Some(sum.unwrap_or(0).saturating_add(value));
-        if let Some(bytes) = collection.allocated_since_last() {
-            add(&mut minute.allocated, bytes);
-        }
-        match collection.pause_ns {
-            Some(ns) => {
-                add(&mut minute.stopped_ns, ns.max(0).cast_unsigned());
-                self.pauses.push(ns as f64);
-            }
-            None => self.hides_pause = true,
-        }
-        if collection.heap_stats.is_some() {
-            minute.free = collection.total(|sizes| sizes.fragmentation).or(minute.free);
-        }
-        if collection.generation == Some(2) {
-            minute.full += 1;
-            if let Some(ns) = collection.pause_ns {
-                add(&mut minute.full_stopped_ns, ns.max(0).cast_unsigned());
-            }
-            minute.live = FullCollection::from_collection(collection)
-                .live
-                .map(whole)
-                .or(minute.live);
-        } else {
-            self.young_pauses.extend(collection.pause_ns.map(|ns| ns as f64));
-            self.budgets.extend(
-                collection
-                    .heap
-                    .first()
-                    .and_then(|gen0| gen0.before)
-                    .map(|bytes| bytes as f64),
-            );
-        }
-    }
-
-    /// Returns the minute with its medians. Incomplete sums become unknown.
-    fn finish(mut self) -> Minute {
-        let of = |values: &[f64], share| quantile(values.iter().copied(), share).map(whole);
-        self.minute.median_pause_ns = of(&self.pauses, 0.5);
-        self.minute.p95_pause_ns = of(&self.pauses, 0.95);
-        self.minute.young_pause_ns = of(&self.young_pauses, 0.5);
-        self.minute.young_budget = median(self.budgets.iter().copied()).map(whole);
-        if self.minute.collections == 0 {
-            // Without collections, the stopped time contains only other suspensions, and the allocation is unknown.
-            self.minute.stopped_ns = Some(self.minute.stopped_ns.unwrap_or(0));
-        }
-        if self.hides_pause {
-            self.minute.stopped_ns = None;
-        }
-        if self.hides_allocation {
-            self.minute.allocated = None;
-        }
-        self.minute
-    }
-}
-
 /// Divides a recording into minutes, of which the last [`MAX_MINUTES`] are returned. `observed_ns` is the length of the
 /// recording, `started` is the number of its first minute, and `age_s` is the age of the process at its start. Facts
 /// that the stream does not contain, such as resident memory, are unknown.
@@ -228,11 +239,12 @@ pub fn minutes(
     let mut all: Vec<Sums> = (skipped..count)
         .map(|index| {
             let from = index as i64 * MINUTE_NS;
-            let mut sums = Sums::default();
-            sums.minute.at = started.saturating_add(index as u64);
-            sums.minute.observed_ns = observed_ns.saturating_sub(from).clamp(0, MINUTE_NS).cast_unsigned();
-            sums.minute.age_s = age_s.map(|age| age.saturating_add(60 * index as u64));
-            sums
+            Sums::new(Minute {
+                at: started.saturating_add(index as u64),
+                observed_ns: observed_ns.saturating_sub(from).clamp(0, MINUTE_NS).cast_unsigned(),
+                age_s: age_s.map(|age| age.saturating_add(60 * index as u64)),
+                ..Minute::default()
+            })
         })
         .collect();
     let place = |at: i64| usize::try_from(at / MINUTE_NS).ok()?.checked_sub(skipped);
@@ -245,13 +257,7 @@ pub fn minutes(
     for suspension in suspensions {
         let at = suspension.edges.suspend_begin.and_then(place);
         if let Some(sums) = at.and_then(|place| all.get_mut(place)) {
-            match suspension.stopped_ns {
-                Some(ns) => {
-                    let sum = sums.minute.stopped_ns.unwrap_or(0);
-                    sums.minute.stopped_ns = Some(sum.saturating_add(ns.max(0).cast_unsigned()));
-                }
-                None => sums.hides_pause = true,
-            }
+            sums.add_suspension(suspension);
         }
     }
     all.into_iter().map(Sums::finish).collect()

@@ -4,6 +4,7 @@
 //! generated from the entries, and a test compares the telemetry of every recording with them.
 
 pub mod anomaly;
+pub mod change;
 pub mod container;
 pub mod metric;
 pub mod own;

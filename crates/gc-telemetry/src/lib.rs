@@ -37,6 +37,7 @@
 
 pub mod aggregate;
 pub mod anomaly;
+pub mod change;
 pub mod definition;
 pub mod incident;
 pub mod notice;

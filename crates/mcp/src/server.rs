@@ -246,9 +246,9 @@ mod tests {
             server.offered().map(|(tool, _)| tool.name).collect()
         };
         assert_eq!(names(Offer::Recordings), ["recording", "advice"]);
-        assert_eq!(names(Offer::Listener).len(), 7);
-        assert_eq!(names(Offer::Reading).len(), 8);
-        assert_eq!(names(Offer::Bursts).len(), 13);
+        assert_eq!(names(Offer::Listener).len(), 8);
+        assert_eq!(names(Offer::Reading).len(), 9);
+        assert_eq!(names(Offer::Bursts).len(), 14);
         let server = Server::new(EmptySource::default(), Offer::Reading);
         for burst in BURSTS {
             for arguments in [json!({ "pid": 1 }), json!({ "pid": 1, "confirm": "0" }), json!({})] {

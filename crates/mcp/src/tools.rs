@@ -2,6 +2,7 @@
 //! queries, and the fields that it omits.
 
 pub(super) mod advice;
+mod changes;
 mod collections;
 mod history;
 mod incidents;
@@ -29,13 +30,14 @@ pub(super) struct ListedTool {
 }
 
 /// All read-only tools.
-pub(super) const TOOLS: [ListedTool; 8] = [
+pub(super) const TOOLS: [ListedTool; 9] = [
     incidents::TOOL,
     processes::TOOL,
     process::TOOL,
     collections::TOOL,
     requests::TOOL,
     rules::TOOL,
+    changes::TOOL,
     recording::TOOL,
     advice::TOOL,
 ];
@@ -61,6 +63,7 @@ pub(super) async fn answer<S: Source>(
         "collections" => collections::answer(asker, arguments).await,
         "requests" => requests::answer(asker, arguments).await,
         "rules" => rules::answer(asker, arguments).await,
+        "changes" => changes::answer(asker, arguments).await,
         "recording" => recording::answer(asker, arguments).await,
         "advice" => advice::answer(asker, arguments).await,
         _ => return None,

@@ -163,4 +163,19 @@ pub struct ProcessReading {
     pub host: HostFacts,
     /// Evidence that the process exports its own runtime metrics; `None` if there is no evidence.
     pub exports_runtime: Option<&'static str>,
+    /// Configured settings of the collector; `None` if the configuration was not read.
+    pub collector: Option<ConfiguredCollector>,
+    /// CPU time since the start of the process, in nanoseconds; `None` if unknown.
+    pub cpu_ns: Option<u64>,
+    /// Number of CPUs on which the process may run; `None` if unknown.
+    pub allowed_cpus: Option<u32>,
+}
+
+/// Settings of the collector that no event reports. A setting is `None` if it is not configured.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct ConfiguredCollector {
+    /// Budget of generation 0 (`GCgen0size`), in bytes.
+    pub gen0_size: Option<u64>,
+    /// `GCConserveMemory`, 0 to 9.
+    pub conserve_memory: Option<u64>,
 }

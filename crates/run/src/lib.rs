@@ -7,7 +7,7 @@
 //!                                                                               v
 //!                                                            Run::step(at, input, &mut outputs)
 //!                                                                               |
-//!               Output: changes of alerts and incidents, spans, open incidents  v
+//!               Output: changes of alerts and incidents, spans, minutes         v
 //! ```
 //!
 //! [`Run`] is one value. Every change is an [`Input`] with its time, and the effects are returned as [`Output`]s, in
@@ -28,6 +28,7 @@
 //!        rules       the engine, and the notices of its alerts
 //!        telemetry   spans and series
 //!        history     the last 30 minutes, for display
+//!        profile     minute samples for the profile of the service, in `run/profile.rs`
 //! ```
 //!
 //! # Invariants
@@ -58,7 +59,7 @@ mod telemetry;
 pub use container::RunContainer;
 pub use heap_limit::StaleLimit;
 pub use identity::{RunIdentity, SaidLimit};
-pub use input::{Attachment, Input, InputTime, ProcessReading};
+pub use input::{Attachment, ConfiguredCollector, Input, InputTime, ProcessReading};
 pub use ledger::RunLedger;
 pub use output::Output;
 pub use requests::RecentRequests;

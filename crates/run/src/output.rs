@@ -2,6 +2,8 @@
 
 use std::sync::Arc;
 
+use gc_advice::configuration::Configuration;
+use gc_advice::profile::Minute;
 use gc_telemetry::notice::Notices;
 use gc_telemetry::spans::EncodedSpans;
 use incidents::Incidents;
@@ -15,6 +17,10 @@ pub enum Output {
     Spans(EncodedSpans),
     /// A collection was not converted to spans because of the limit per second.
     OverRate,
+    /// A minute has ended, in this configuration of the process.
+    Minute(Box<(Configuration, Minute)>),
+    /// A minute has ended, and the configuration of the process is unknown.
+    MinuteWithoutConfiguration,
     /// The process has exited (live only). The resulting changes precede this output.
     Ended {
         /// Whether the runtime ended its stream cleanly; `None` if unknown.

@@ -1,10 +1,13 @@
 //! State of a run of a process and the function that updates it.
 
+mod profile;
+
 use std::sync::Arc;
 
 use base::run_key::RunKey;
 use base::time::{Moment, TimeBase, Wall};
 use clr_gc::gc::{Collection, OpenOperations, Suspension};
+use gc_advice::profile::sampler::Input as Sampled;
 use gc_requests::request::Request;
 use gc_telemetry::notice::Notices;
 use gc_telemetry::options::Temporality;
@@ -36,6 +39,7 @@ use crate::ledger::RunLedger;
 use crate::output::Output;
 use crate::requests::RecentRequests;
 use crate::rules::RunRules;
+use crate::run::profile::RunProfile;
 use crate::session::RunSession;
 use crate::settings::{Clock, PipelineSettings};
 use crate::telemetry::{RunTelemetry, anomalies};
@@ -65,6 +69,7 @@ pub struct Run {
     telemetry: RunTelemetry,
     /// History of the last 30 minutes.
     pub history: History,
+    profile: RunProfile,
     /// Offset of the wall clock, as of the most recent input.
     pub wall: Wall,
     /// Whether the run is live or recorded.
@@ -90,6 +95,7 @@ impl Run {
             rules: None,
             telemetry: RunTelemetry::new(),
             history: History::default(),
+            profile: RunProfile::default(),
             wall: at.wall,
             clock: settings.clock,
             settings,
@@ -115,6 +121,7 @@ impl Run {
     /// Applies an input to the run and appends the resulting outputs to `outputs`, in order.
     pub fn step(&mut self, at: InputTime, input: Input, outputs: &mut Vec<Output>) {
         self.wall = at.wall;
+        let is_tick = matches!(input, Input::Tick { .. });
         match input {
             Input::State(state) => self.session.set_state(state, at.now),
             Input::Attached(attachment) => self.attached(*attachment, at.now),
@@ -146,18 +153,40 @@ impl Run {
                 let notices = self.collection(collection, base, at.now, outputs);
                 put(outputs, notices);
             }
-            Input::Suspension { suspension, base } => put(outputs, self.suspension(&suspension, base, at.now)),
+            Input::Suspension { suspension, base } => {
+                let moment = suspension_at(&suspension).map_or(at.now, |offset| base.moment(offset));
+                put(outputs, self.suspension(&suspension, base, at.now));
+                self.sample(
+                    moment.min(self.latest(at.now)),
+                    Sampled::Suspension(&suspension),
+                    outputs,
+                );
+            }
             Input::Requests { requests, base } => {
+                let ended = requests.iter().filter(|request| !request.ended.is_part).count() as u64;
+                self.sample(self.sampled_at(at.now), Sampled::Requests(ended), outputs);
                 outputs.extend(requests.iter().filter_map(|request| self.request(request, base)));
             }
-            Input::RequestsUnread(why) => self.requests.set_unread(why),
+            Input::RequestsUnread(why) => {
+                if why.is_some() {
+                    self.sample(self.sampled_at(at.now), Sampled::RequestsUnread, outputs);
+                }
+                self.requests.set_unread(why);
+            }
             Input::Open { open, base } => self.open(open, base),
-            Input::Progress(progress) => self.set_progress(progress),
+            Input::Progress(progress) => {
+                if self.set_progress(progress) > 0 {
+                    self.sample(self.sampled_at(at.now), Sampled::Damage, outputs);
+                }
+            }
             Input::Undrained(is) => self.session.set_undrained(is, at.now),
             Input::Closed { in_order } => self.session.closed_in_order = Some(in_order),
             Input::Healed => self.session.healings += 1,
             Input::Tick { behind_ns } => put(outputs, self.tick(at.now, behind_ns)),
-            Input::Measured(measured) => put(outputs, self.measured(*measured, at.now)),
+            Input::Measured(measured) => {
+                put(outputs, self.measured(*measured, at.now));
+                self.sample_reading(&measured, at.now, outputs);
+            }
             Input::Counted(reading) => self.counted(reading.map(|reading| *reading), at.now),
             Input::FinalizerCpu { begun, share } => self.session.set_finalizer_cpu(begun, share),
             Input::OwnDump(begins) => self.session.dumps(begins, at.now),
@@ -177,6 +206,7 @@ impl Run {
                 self.telemetry = RunTelemetry::new();
             }
         }
+        self.sample_state(at.now, is_tick, outputs);
     }
 
     /// Handles the start of a session. The first session also creates the rules and the series.
@@ -538,11 +568,15 @@ impl Run {
         };
     }
 
-    fn set_progress(&mut self, progress: StreamProgress) {
+    /// Handles the progress of the session. Returns the number of events that were lost since the last call, or 0 if
+    /// losses are unknown.
+    fn set_progress(&mut self, progress: StreamProgress) -> u64 {
+        let lost = self.session.set_progress(progress);
         // If the runtime does not number its events, losses are unknown, and the metric is absent.
-        if let (Some(lost), Some(series)) = (self.session.set_progress(progress), &mut self.telemetry.series) {
+        if let (Some(lost), Some(series)) = (lost, &mut self.telemetry.series) {
             series.lost(lost);
         }
+        lost.unwrap_or(0)
     }
 
     /// Returns the maximum time of an event. Events of a live process are never later than now.
@@ -587,6 +621,8 @@ impl Run {
         self.session.observe(base.moment(collection.last_event));
         let at = base.moment(collection_at(&collection));
         let own_dump = self.claim(&mut collection, at);
+        let sampled_at = base.moment(collection.last_event).min(self.latest(now));
+        self.sample(sampled_at, Sampled::Collection(&collection), outputs);
         let mut notices = Notices::default();
         let said = self.identity.said_limit();
         let is_refuted = |committed| self.heap_limit.refute(committed, said);

@@ -35,7 +35,7 @@ mod memory;
 mod read;
 
 pub use memory::{MemoryReader, MemoryReading};
-pub use read::{CollectorSettings, at_limit, collector_settings};
+pub use read::at_limit;
 
 use serde_json::Value;
 
@@ -108,6 +108,16 @@ struct Sources<'a> {
     runtime_config: Option<Value>,
 }
 
+/// Settings of the collector that no event reports, from the environment and `runtimeconfig.json`. A setting is `None`
+/// if it is not configured, or if it is 0.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct CollectorSettings {
+    /// `GCgen0size`, in bytes. The runtime reads it from the environment only.
+    pub gen0_size: Option<u64>,
+    /// `GCConserveMemory`, 0 to 9.
+    pub conserve_memory: Option<u64>,
+}
+
 /// The limits in the environment and the `runtimeconfig.json` of a process. The limits do not change while the process
 /// runs.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -148,6 +158,17 @@ impl ConfiguredLimits {
 }
 
 impl Sources<'_> {
+    fn collector(&self) -> CollectorSettings {
+        let gen0_size = self.takes.prefixes().iter().find_map(|prefix| {
+            let text = (self.variable)(&format!("{prefix}_GCgen0size"))?;
+            self.takes.number(&text).filter(|size| *size > 0)
+        });
+        CollectorSettings {
+            gen0_size,
+            conserve_memory: self.setting("ConserveMemory").map(|(value, _)| value),
+        }
+    }
+
     fn configured(&self) -> ConfiguredLimits {
         let of_single_heaps = ["SOH", "LOH", "POH", "SOHPercent", "LOHPercent", "POHPercent"];
         ConfiguredLimits {

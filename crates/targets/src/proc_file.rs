@@ -59,6 +59,33 @@ pub fn meminfo(key: &str) -> Option<u64> {
     count(&info, key)?.checked_mul(1024)
 }
 
+/// Returns the CPU time of a process in nanoseconds, from the fields `utime` and `stime` of `/proc/PID/stat`, or `None`
+/// if the file is damaged.
+pub(crate) fn cpu_ns(stat: &str, ticks_per_second: u64) -> Option<u64> {
+    // The name of the program is in parentheses and can itself contain parentheses, so parsing starts after the last
+    // one.
+    let (_, rest) = stat.rsplit_once(')')?;
+    let mut fields = rest.split_ascii_whitespace().skip(11);
+    let (user, system): (u64, u64) = (fields.next()?.parse().ok()?, fields.next()?.parse().ok()?);
+    user.checked_add(system)?
+        .checked_mul(1_000_000_000 / ticks_per_second.max(1))
+}
+
+/// Returns the number of CPUs on which a process may run, from a line of `/proc/PID/status` such as
+/// `Cpus_allowed_list: 0-3,8`. Returns `None` if the line is missing or damaged.
+pub(crate) fn allowed_cpus(status: &str) -> Option<u32> {
+    let list = status
+        .lines()
+        .find_map(|line| line.strip_prefix("Cpus_allowed_list:"))?;
+    let mut count: u32 = 0;
+    for range in list.trim().split(',') {
+        let (first, last) = range.split_once('-').unwrap_or((range, range));
+        let (first, last): (u32, u32) = (first.parse().ok()?, last.parse().ok()?);
+        count = count.checked_add(last.checked_sub(first)?.checked_add(1)?)?;
+    }
+    Some(count)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -95,5 +122,18 @@ mod tests {
         assert_eq!(limit("8589934592           unlimited            bytes"), Some(8 << 30));
         assert_eq!(limit("unlimited            unlimited            bytes"), None);
         assert_eq!((limit(""), address_space_limit("")), (None, None));
+    }
+
+    /// Scenario: files of `/proc` are parsed: as the kernel writes them, with a parenthesis in the name of the program,
+    /// truncated, with a reversed range of CPUs, or without the line.
+    /// Guarantee: the CPU time and the number of CPUs are parsed; damaged and incomplete files yield `None`.
+    #[test]
+    fn cpu_of_process_is_parsed() {
+        let stat = "7 (a) b) S 1 7 7 0 -1 4194560 2 0 0 0 250 50 0 0 20 0 30 0 123 456 789";
+        assert_eq!(cpu_ns(stat, 100), Some(3_000_000_000));
+        assert_eq!(cpu_ns("7 (a) S 1 7", 100), None);
+        assert_eq!(allowed_cpus("Name:\tx\nCpus_allowed_list:\t0-3,8\n"), Some(5));
+        assert_eq!(allowed_cpus("Cpus_allowed_list:\t3-1\n"), None);
+        assert_eq!(allowed_cpus("Name:\tx\n"), None);
     }
 }

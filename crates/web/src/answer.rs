@@ -30,7 +30,7 @@ pub(super) const MAX_CONCURRENT: usize = 64;
 static ANSWERS: LazyLock<Arc<Semaphore>> = LazyLock::new(|| Arc::new(Semaphore::new(MAX_CONCURRENT)));
 
 /// Paths of the API, listed in the response to an unknown path.
-pub(super) const PATHS: [&str; 17] = [
+pub(super) const PATHS: [&str; 18] = [
     "/api/v1/overview",
     "/api/v1/processes",
     "/api/v1/processes/PID",
@@ -41,6 +41,7 @@ pub(super) const PATHS: [&str; 17] = [
     "/api/v1/rules",
     "/api/v1/alerts",
     "/api/v1/incidents",
+    "/api/v1/changes",
     "/api/v1/evidence/",
     "/api/v1/evidence/NAME",
     "/api/v1/evidence/requests/PID",

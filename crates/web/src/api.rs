@@ -119,6 +119,14 @@ pub(super) async fn incidents(State(site): State<Site>) -> Json<Value> {
     Json(json!({ "incidents": site.views.incidents() }))
 }
 
+pub(super) async fn changes(
+    State(site): State<Site>,
+    selection: Result<Query<Selection>, QueryRejection>,
+) -> Result<Json<Value>, Refusal> {
+    let selection = asked(selection, "use the parameter pid=PID, an integer")?;
+    Ok(Json(json!({ "changes": site.views.changes(selection.pid) })))
+}
+
 pub(super) async fn watcher(State(site): State<Site>) -> Json<WatcherRecord> {
     Json(site.watcher_record())
 }

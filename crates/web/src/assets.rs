@@ -21,9 +21,10 @@ macro_rules! assets {
     };
 }
 
-static ASSETS: [Asset; 15] = assets! {
+static ASSETS: [Asset; 16] = assets! {
     "account.js" SCRIPT;
     "app.js" SCRIPT;
+    "changes.js" SCRIPT;
     "charts.js" SCRIPT;
     "collection.js" SCRIPT;
     "dom.js" SCRIPT;

@@ -9,8 +9,8 @@ use schemars::{JsonSchema, SchemaGenerator};
 use serde_json::{Value, json};
 
 use api::view::{
-    AlertView, CollectionRecord, HistoryColumns, OverviewRecord, ProcessRecord, ProcessRow, ReportedRequests, RuleView,
-    TargetView, WatcherRecord,
+    AlertView, ChangeRecord, CollectionRecord, HistoryColumns, OverviewRecord, ProcessRecord, ProcessRow,
+    ReportedRequests, RuleView, TargetView, WatcherRecord,
 };
 use evidence::black_box::files::FileRecord;
 use incidents::IncidentRecord;
@@ -125,6 +125,11 @@ fn paths(generator: &mut SchemaGenerator) -> Value {
             "Open incidents, then ended incidents.",
             &[],
             &list::<IncidentRecord>(generator, "incidents"),
+        ),
+        "/api/v1/changes": get(
+            "Changes of the configurations of services, newest first, with their effects.",
+            &[&parameter("query", "pid", "integer", "Process of the service.")],
+            &list::<ChangeRecord>(generator, "changes"),
         ),
         "/api/v1/processes/{pid}/history": get(
             "History of a process on disk: the last hours, at most 360 intervals.",

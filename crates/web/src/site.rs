@@ -14,8 +14,8 @@ use opentelemetry_proto::tonic::metrics::v1::Metric;
 
 use crate::viewers::{MAX_VIEWERS, Viewers};
 use api::view::{
-    AlertView, CollectionLookupError, CollectionRecord, HistoryColumns, ListenerRecord, ProcessRecord, ProcessRow,
-    ReportedRequests, RuleView, TargetView, WatcherRecord,
+    AlertView, ChangeRecord, CollectionLookupError, CollectionRecord, HistoryColumns, ListenerRecord, ProcessRecord,
+    ProcessRow, ReportedRequests, RuleView, TargetView, WatcherRecord,
 };
 use evidence::black_box::files::Files;
 use incidents::IncidentRecord;
@@ -70,6 +70,10 @@ pub trait Views: Send + Sync + std::fmt::Debug {
 
     /// Returns all firing alerts, most severe first, then newest first.
     fn alerts(&self) -> Vec<AlertView>;
+
+    /// Returns the changes of configurations of all services, or only of the service of the process with this pid,
+    /// newest first. The result is empty if no process with the pid is known.
+    fn changes(&self, pid: Option<u32>) -> Vec<ChangeRecord>;
 
     /// Returns the metrics of all processes, counted from the first attach of each process.
     fn collect(&self, now_unix_ns: u64) -> Vec<(Arc<Origin>, Vec<Metric>)>;

@@ -9,9 +9,7 @@ use gc_advice::configuration::Configuration;
 use gc_advice::observation::Surroundings;
 use processes::container::Reader;
 use recording::source::Source;
-use rustix::param::clock_ticks_per_second;
-use targets::heap_limit::{MemoryReader, collector_settings};
-use targets::proc_file::{MAX_STATUS_BYTES, read_process_file};
+use targets::heap_limit::{CollectorSettings, MemoryReader};
 use tokio::time::Instant;
 
 use super::Outside;
@@ -35,6 +33,7 @@ struct Reading {
     memory_limit: Option<u64>,
     heap_limit: Option<u64>,
     cpus: Option<f64>,
+    collector: CollectorSettings,
 }
 
 /// Records a process for the requested duration, until a signal, or until the recording is too large. Returns the
@@ -96,10 +95,6 @@ pub(super) async fn observe(pid: u32, args: &AdviseArgs) -> anyhow::Result<(Sour
         say(format_args!("process {pid}: {error}; using the part before"));
     }
     let process = &asked.process;
-    let settings = {
-        let process = process.clone();
-        read_process_files(pid, move || collector_settings(&process, major)).await?
-    };
     let (after, window) = after.unwrap_or_default();
     let cpu = before.cpu_s.zip(after.cpu_s).filter(|_| !window.is_zero());
     let outside = Outside {
@@ -111,8 +106,8 @@ pub(super) async fn observe(pid: u32, args: &AdviseArgs) -> anyhow::Result<(Sour
         },
         configuration: Configuration {
             runtime: asked.runtime.clone(),
-            gen0_size: settings.gen0_size,
-            conserve_memory: settings.conserve_memory,
+            gen0_size: before.collector.gen0_size,
+            conserve_memory: before.collector.conserve_memory,
             heap_limit: before.heap_limit,
             memory_limit: before.memory_limit,
             cpus: before.cpus,
@@ -143,10 +138,10 @@ fn reading(process: &Process, major: Option<u32>) -> Reading {
         start_time: process.start_time,
     };
     let memory = MemoryReader::default().read(key, major, figures.memory_limit, false);
-    let file = |name: &str| read_process_file(process.pid, name, MAX_STATUS_BYTES);
-    let allowed = file("status").and_then(|status| allowed_cpus(&status));
+    let allowed = memory.allowed_cpus.map(f64::from);
     Reading {
-        cpu_s: file("stat").and_then(|stat| cpu_seconds(&stat, clock_ticks_per_second())),
+        cpu_s: memory.cpu_ns.map(|ns| ns as f64 / 1e9),
+        collector: memory.collector.unwrap_or_default(),
         resident: memory.memory.resident,
         memory_limit: figures.memory_limit,
         heap_limit: memory.heap_limit,
@@ -154,49 +149,5 @@ fn reading(process: &Process, major: Option<u32>) -> Reading {
             (Some(limit), Some(allowed)) => Some(limit.min(allowed)),
             (limit, allowed) => limit.or(allowed),
         },
-    }
-}
-
-/// Returns the CPU time of a process in seconds, from the fields `utime` and `stime` of `/proc/PID/stat`, or `None` if
-/// the file is damaged.
-fn cpu_seconds(stat: &str, ticks_per_second: u64) -> Option<f64> {
-    // The name of the program is in parentheses and can itself contain parentheses, so parsing starts after the last
-    // one.
-    let (_, rest) = stat.rsplit_once(')')?;
-    let mut fields = rest.split_ascii_whitespace().skip(11);
-    let (user, system): (u64, u64) = (fields.next()?.parse().ok()?, fields.next()?.parse().ok()?);
-    Some(user.checked_add(system)? as f64 / ticks_per_second.max(1) as f64)
-}
-
-/// Returns the number of CPUs on which a process may run, from a line of `/proc/PID/status` such as
-/// `Cpus_allowed_list: 0-3,8`. Returns `None` if the line is missing or damaged.
-fn allowed_cpus(status: &str) -> Option<f64> {
-    let list = status
-        .lines()
-        .find_map(|line| line.strip_prefix("Cpus_allowed_list:"))?;
-    let mut count: u32 = 0;
-    for range in list.trim().split(',') {
-        let (first, last) = range.split_once('-').unwrap_or((range, range));
-        let (first, last): (u32, u32) = (first.parse().ok()?, last.parse().ok()?);
-        count = count.checked_add(last.checked_sub(first)?.checked_add(1)?)?;
-    }
-    Some(f64::from(count))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    /// Scenario: files of `/proc` are parsed: as the kernel writes them, with a parenthesis in the name of the program,
-    /// truncated, with a reversed range of CPUs, or without the line.
-    /// Guarantee: the CPU time and the number of CPUs are parsed; damaged and incomplete files yield `None`.
-    #[test]
-    fn files_of_proc_are_read() {
-        let stat = "7 (a) b) S 1 7 7 0 -1 4194560 2 0 0 0 250 50 0 0 20 0 30 0 123 456 789";
-        assert_eq!(cpu_seconds(stat, 100), Some(3.0));
-        assert_eq!(cpu_seconds("7 (a) S 1 7", 100), None);
-        assert_eq!(allowed_cpus("Name:\tx\nCpus_allowed_list:\t0-3,8\n"), Some(5.0));
-        assert_eq!(allowed_cpus("Cpus_allowed_list:\t3-1\n"), None);
-        assert_eq!(allowed_cpus("Name:\tx\n"), None);
     }
 }

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use crate::daemon::bursts::BurstMarks;
 use crate::daemon::incident_file::{Content, IncidentFile};
+use crate::daemon::profile_keeping::{self, ReadProfiles};
 use crate::daemon::state::{StateDirectory, boot_id};
 use crate::pipeline::HistoryFolder;
 use config::options::Options;
@@ -28,6 +29,7 @@ pub(super) struct StateContents {
     pub(super) black_box: Option<BlackBox>,
     pub(super) history: Option<HistoryFolder>,
     pub(super) store: Option<Store>,
+    pub(super) profiles: Option<ReadProfiles>,
 }
 
 impl StateContents {
@@ -44,6 +46,7 @@ impl StateContents {
             let marks = BurstMarks::read(&directory);
             let black_box = recorded.enabled.then(|| BlackBox::open(&directory, &recorded));
             let history = HistoryFolder::open(&directory, boot_id().as_deref());
+            let profiles = profile_keeping::read(&directory);
             let store = stored.map(|(options, host)| Store::start(&directory, &host, &options, &runtime));
             Ok::<_, io::Error>((
                 state,
@@ -52,12 +55,13 @@ impl StateContents {
                 left,
                 black_box.transpose(),
                 history,
+                profiles,
                 store.transpose(),
             ))
         });
         let path = path.display();
         let problem = match opened.await {
-            Ok(Ok((state, incidents, marks, left, black_box, history, store))) => {
+            Ok(Ok((state, incidents, marks, left, black_box, history, profiles, store))) => {
                 let not_recorded = |error| {
                     warning(format!(
                         "incidents are not recorded: cannot use {path}/black-box: {error}"
@@ -80,6 +84,7 @@ impl StateContents {
                     black_box: black_box.ok().flatten(),
                     history: Some(history),
                     store: store.ok().flatten(),
+                    profiles: Some(profiles),
                 };
             }
             Ok(Err(error)) => error.to_string(),

@@ -15,8 +15,8 @@ use super::target::{attributes, json_value};
 use crate::pipeline::shared::UnreadProcess;
 use api::gc::type_name;
 use api::view::{
-    CauseRecord, HistoryColumns, MemoryRecord, NoteRecord, ProcessRecord, ProcessRow, RequestsOfMinute, SettingRecord,
-    StreamFigures, TrendRecord, TrendsRecord, UnobservedFact,
+    CauseRecord, ChangeRecord, HistoryColumns, MemoryRecord, NoteRecord, ProcessRecord, ProcessRow, RequestsOfMinute,
+    SettingRecord, StreamFigures, TrendRecord, TrendsRecord, UnobservedFact,
 };
 use run::history::{BUCKET_NS, BUCKETS, Bucket, Cause, HISTORY_NS, RetainedCollection};
 use run::{Run, StaleLimit};
@@ -26,7 +26,7 @@ use run::{Run, StaleLimit};
 pub(crate) fn read(
     run: &Run,
     process: ProcessRow,
-    incidents: Vec<IncidentRecord>,
+    (incidents, changes): (Vec<IncidentRecord>, Vec<ChangeRecord>),
     kept_from_ms: Option<u64>,
     now: Moment,
 ) -> ProcessRecord {
@@ -62,6 +62,7 @@ pub(crate) fn read(
         unseen: unseen(run, &process.collector),
         resource: attributes(resource),
         incidents,
+        changes,
         process,
     }
 }

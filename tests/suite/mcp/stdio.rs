@@ -140,7 +140,7 @@ fn recordings_need_no_daemon() {
 #[test]
 fn refusal_without_daemon_contains_remedy() {
     let mut client = Client::start(&["--connect", "http://127.0.0.1:1"]);
-    assert_eq!(client.tools().len(), 8);
+    assert_eq!(client.tools().len(), 9);
     let (refusal, is_answer) = client.call("incidents", &json!({}));
     assert!(
         !is_answer && refusal["remedy"].as_str().unwrap().contains("gcwatch run"),
@@ -166,7 +166,7 @@ fn refusal_without_daemon_contains_remedy() {
 #[test]
 fn burst_requires_confirmed_price() {
     let mut client = Client::start(&["--allow-bursts"]);
-    assert_eq!(client.tools().len(), 13);
+    assert_eq!(client.tools().len(), 14);
     let pid = std::process::id();
     let (priced, is_answer) = client.call("callers", &json!({ "pid": pid, "seconds": 2 }));
     assert!(

@@ -12,8 +12,8 @@ use std::fs;
 use base::pattern::Pattern;
 use gc_telemetry::aggregate::rule_name;
 use gc_telemetry::definition::{
-    Attribute, Instrument, MetricDefinition, Row, Stability, ValueKind, anomaly, container, metric, own, resource,
-    settings, span,
+    Attribute, Instrument, MetricDefinition, Row, Stability, ValueKind, anomaly, change, container, metric, own,
+    resource, settings, span,
 };
 use gc_telemetry::options::{GenerationKey, MetricOptions};
 use gc_telemetry::series::Series;
@@ -279,6 +279,7 @@ fn names_are_unique_and_well_formed() {
         .chain(settings::ALL)
         .chain(metric::ALL)
         .chain(anomaly::ALL)
+        .chain(change::ALL)
         .copied();
     let rows: Vec<Row> = span::rows().chain(others).collect();
     let attributes: Vec<&str> = rows.iter().map(|row| row.attribute.name).collect();
@@ -314,6 +315,7 @@ fn own_names_start_with_gcwatch() {
         settings::ALL,
         metric::ALL,
         anomaly::ALL,
+        change::ALL,
         own::ALL,
         own::target::ALL,
     ];
@@ -445,6 +447,7 @@ fn documentation_is_current() {
         ),
         ("phases", attribute_table(span::PHASES.iter().map(own))),
         ("anomalies", rows(anomaly::ALL)),
+        ("changes", rows(change::ALL)),
         ("metrics", metric_table(metric::METRICS)),
         ("points", rows(metric::ALL)),
         ("service", metric_table(own::service::METRICS)),

@@ -1,5 +1,6 @@
 //! One process, and one of its collections.
 
+use gc_advice::change::ChangeRecord;
 use incidents::IncidentRecord;
 use rule_engine::account::AccountRecord;
 use rule_engine::ledger::Ledger;
@@ -46,6 +47,9 @@ pub struct ProcessRecord {
     pub settings: Vec<SettingRecord>,
     /// Incidents of the process: open incidents, then closed incidents.
     pub incidents: Vec<IncidentRecord>,
+    /// Changes of the configuration of the process's service, newest first, at most four. Each compares the measures
+    /// before and after the change.
+    pub changes: Vec<ChangeRecord>,
     /// Notes in addition to the incidents: rules that hold and report no problem.
     pub notes: Vec<NoteRecord>,
     /// Requests of the last minute; null if gcwatch does not observe requests (`requests.mode`). The requests that lost

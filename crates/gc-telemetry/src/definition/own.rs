@@ -31,6 +31,9 @@ attributes! {
     RECEIVER "gcwatch.receiver" Text Own
         "Receiver of alert notifications: `alertmanager HOST:PORT`, `webhook HOST:PORT`, `stdout`. If several receivers have the same name, the name contains the position in the configuration."
         from "configuration"
+    PROFILE_PART "gcwatch.profiles.part" Text Own
+        "Part of the profiles: `service`, `period` (the time of one configuration), `block` (five minutes), `change`, `comparison`."
+        from "gcwatch"
     CPU_MODE "cpu.mode" Text Development
         "`user` or `system`."
         from "/proc/self/stat"
@@ -154,6 +157,15 @@ metrics! { METRICS
         from "gcwatch"
     LOG_DROPPED "gcwatch.log.dropped" "{line}" Counter [] Own
         "Log lines dropped because standard error was not read fast enough."
+        from "gcwatch"
+    PROFILE_MINUTES "gcwatch.profiles.minutes" "{minute}" Counter [OUTCOME] Own
+        "Minutes of processes for the profiles of their services: `added`, `unconfigured` (the configuration of the process is unknown), `refused` (too many services) or `late` (a later minute exists)."
+        from "gcwatch"
+    PROFILE_EVICTED "gcwatch.profiles.evicted" "{item}" Counter [PROFILE_PART] Own
+        "Parts of profiles that were evicted because of a limit. A `comparison` was dropped because too many were waiting."
+        from "gcwatch"
+    CHANGES "gcwatch.changes" "{change}" Counter [] Own
+        "Changes of the configurations of services that gcwatch noticed."
         from "gcwatch"
     RECORDINGS "gcwatch.black_box.recordings" "{recording}" Counter [OUTCOME] Own
         "Recordings of severe incidents: `written`, `failed` (the write to disk failed) or `dropped` (the disk was too slow)."

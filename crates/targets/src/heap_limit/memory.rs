@@ -9,12 +9,15 @@ use std::time::Duration;
 use base::run_key::RunKey;
 use dotnet_diagnostics::discovery::parse_stat;
 use rule_engine::field::MemoryFacts;
+use rustix::param::clock_ticks_per_second;
 
 use super::committed;
 use super::read::{machine, runtime_config};
-use super::{ConfiguredLimits, SettingSyntax, Sources};
+use super::{CollectorSettings, ConfiguredLimits, SettingSyntax, Sources};
 use crate::facts::Facts;
-use crate::proc_file::{MAX_MAPS_BYTES, MAX_STATUS_BYTES, address_space_limit, anonymous, count, read_process_file};
+use crate::proc_file::{
+    MAX_MAPS_BYTES, MAX_STATUS_BYTES, address_space_limit, allowed_cpus, anonymous, count, cpu_ns, read_process_file,
+};
 
 /// The results of a reading. A field is `None` if its value is unknown.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -27,18 +30,32 @@ pub struct MemoryReading {
     pub follows_container: bool,
     /// Memory of the machine, in bytes.
     pub machine: Option<u64>,
+    /// Settings of the collector that no event reports; `None` if the configuration was not read.
+    pub collector: Option<CollectorSettings>,
+    /// CPU time since the start of the process, in nanoseconds.
+    pub cpu_ns: Option<u64>,
+    /// Number of CPUs on which the process may run.
+    pub allowed_cpus: Option<u32>,
 }
 
 /// A reader that repeatedly reads the memory of many processes. The configuration of a process is read once. The
 /// mappings are read only for processes that grow without collections.
 #[derive(Debug, Default)]
 pub struct MemoryReader {
-    configured: HashMap<RunKey, ConfiguredLimits>,
+    configured: HashMap<RunKey, Configured>,
     growth: HashMap<RunKey, Growth>,
     limits: HashMap<RunKey, AddressSpaceLimit>,
     machine: Option<u64>,
     /// Number of threads that read the configuration of a process.
     reading: Arc<AtomicUsize>,
+}
+
+/// The settings in the environment and the files of a process.
+#[derive(Debug, Clone, Default)]
+struct Configured {
+    limits: ConfiguredLimits,
+    /// Settings of the collector; `None` if the files did not respond.
+    collector: Option<CollectorSettings>,
 }
 
 /// Timeout for reading the configuration of a process. Its program and `runtimeconfig.json` are on its own file
@@ -104,13 +121,15 @@ impl MemoryReader {
         }
         space.readings -= 1;
         // The pid can belong to another process by now.
-        let is_same = || Some(parse_stat(file("stat")?.as_bytes())?.start_time == key.start_time);
-        if is_same() != Some(true) {
+        let stat = file("stat");
+        let is_same = |stat: &str| Some(parse_stat(stat.as_bytes())?.start_time == key.start_time);
+        if stat.as_deref().and_then(is_same) != Some(true) {
             return MemoryReading::default();
         }
         self.machine = self.machine.or_else(machine);
-        let limit = configured.limit(container, self.machine);
-        let follows_container = configured.follows_container();
+        let limit = configured.limits.limit(container, self.machine);
+        let follows_container = configured.limits.follows_container();
+        let collector = configured.collector;
         self.configured.entry(key).or_insert(configured);
         self.limits.insert(key, space);
         let status = status.as_deref();
@@ -143,15 +162,18 @@ impl MemoryReader {
             heap_limit: limit.map(|limit| limit.bytes),
             follows_container,
             machine: self.machine,
+            collector,
+            cpu_ns: stat.and_then(|stat| cpu_ns(&stat, clock_ticks_per_second())),
+            allowed_cpus: status.and_then(allowed_cpus),
         }
     }
 
     /// Reads the configuration of a process on a separate thread, which is abandoned if a file system does not respond.
     /// In this case, or if [`MAX_READING`] threads are already reading, the configuration counts as empty, and the
     /// files are not read again.
-    fn configured(&self, pid: u32, major: Option<u32>) -> ConfiguredLimits {
+    fn configured(&self, pid: u32, major: Option<u32>) -> Configured {
         if self.reading.load(Ordering::Relaxed) >= MAX_READING {
-            return ConfiguredLimits::default();
+            return Configured::default();
         }
         self.reading.fetch_add(1, Ordering::Relaxed);
         let (reading, (give, taken)) = (Arc::clone(&self.reading), sync_channel(1));
@@ -169,7 +191,7 @@ impl MemoryReader {
         }
         taken.recv_timeout(CONFIGURED_TIMEOUT).unwrap_or_else(|_| {
             log!(warn: pid, "the limit of its heap is unknown: its files do not respond");
-            ConfiguredLimits::default()
+            Configured::default()
         })
     }
 
@@ -181,14 +203,17 @@ impl MemoryReader {
     }
 }
 
-fn configured(pid: u32, major: Option<u32>) -> ConfiguredLimits {
+fn configured(pid: u32, major: Option<u32>) -> Configured {
     let facts = Facts::read(pid, None);
     let sources = Sources {
         takes: SettingSyntax::for_runtime(facts.native_aot, major),
         variable: &|name| facts.variable(name),
         runtime_config: runtime_config(pid, &facts),
     };
-    sources.configured()
+    Configured {
+        limits: sources.configured(),
+        collector: Some(sources.collector()),
+    }
 }
 
 #[cfg(test)]
@@ -222,6 +247,8 @@ mod tests {
         assert!(facts.threads.is_some_and(|threads| (1..100_000).contains(&threads)));
         assert_eq!(read.heap_limit, Some(300 << 20));
         assert!(read.machine.is_some_and(|bytes| bytes > 1 << 20));
+        assert_eq!(read.collector, Some(CollectorSettings::default()));
+        assert!(read.cpu_ns.is_some() && read.allowed_cpus.is_some_and(|cpus| cpus > 0));
         assert_eq!(reader.read(key, None, None, true).heap_limit, None);
         let other = RunKey {
             start_time: key.start_time + 1,

@@ -48,42 +48,6 @@ pub fn at_limit(process: &Process, facts: &Facts) -> Option<String> {
     (in_force && is_full(used, limit.bytes)).then(|| sentence("its heap", used, limit.bytes, &limit.source))
 }
 
-/// Settings of the collector that no event reports, from the environment and `runtimeconfig.json`. A setting is `None`
-/// if it is not configured, or if it is 0.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct CollectorSettings {
-    /// `GCgen0size`, in bytes. The runtime reads it from the environment only.
-    pub gen0_size: Option<u64>,
-    /// `GCConserveMemory`, 0 to 9.
-    pub conserve_memory: Option<u64>,
-    /// `GCHeapCount`.
-    pub heap_count: Option<u64>,
-}
-
-/// Reads the settings of the collector that no event reports. `major` is the major version of the runtime. Blocks the
-/// calling thread: some files are on the file systems of the process.
-pub fn collector_settings(process: &Process, major: Option<u32>) -> CollectorSettings {
-    if !process.visible {
-        return CollectorSettings::default();
-    }
-    let facts = Facts::for_process(process);
-    let sources = Sources {
-        takes: SettingSyntax::for_runtime(facts.native_aot, major),
-        variable: &|name| facts.variable(name),
-        runtime_config: runtime_config(process.pid, &facts),
-    };
-    let value = |name: &str| sources.setting(name).map(|(value, _)| value);
-    let gen0_size = sources.takes.prefixes().iter().find_map(|prefix| {
-        let text = facts.variable(&format!("{prefix}_GCgen0size"))?;
-        sources.takes.number(&text).filter(|size| *size > 0)
-    });
-    CollectorSettings {
-        gen0_size,
-        conserve_memory: value("ConserveMemory"),
-        heap_count: value("HeapCount"),
-    }
-}
-
 /// Returns the memory of the machine, in bytes, or `None` if it is not readable.
 pub(super) fn machine() -> Option<u64> {
     meminfo("MemTotal:")

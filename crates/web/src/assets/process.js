@@ -4,6 +4,7 @@ import { h, legend, show, swatch } from './dom.js';
 import { DASH, ago, bytes, count, duration, exact, kind, kindClass, percent, prose, rate, reason, severity, since, span, timeOfDay, zone } from './format.js';
 import { GENERATIONS, allocationChart, cross, drag, heapChart, hideTip, isCrowded, mark, pauseChart, stoppedChart, timeAt, trend } from './charts.js';
 import { accountBar, bar } from './account.js';
+import { changesPanel, whatChanged } from './changes.js';
 import { incidentCard, showDashboards } from './incidents.js';
 import { follow, once } from './live.js';
 import { requestsPanel } from './requests.js';
@@ -39,11 +40,12 @@ function choose(next) {
   if (record) askLong(record.process.pid);
 }
 
-// Returns process starts, versions and incidents as marks of the charts.
-function marksOf({ resource, incidents }) {
+// Returns process starts, versions, changes of the service and incidents as marks of the charts.
+function marksOf({ resource, incidents, changes }) {
   const started = Date.parse(resource['process.creation.time'] ?? '');
   const version = resource['service.version'];
   const all = Number.isNaN(started) ? [] : [{ ms: started, name: 'start', title: version ? `started, version ${version}` : 'started' }];
+  for (const change of changes.filter((one) => one.at !== null)) all.push({ ms: Date.parse(change.at), name: 'change', title: `change: ${whatChanged(change)}` });
   for (const incident of incidents.filter((one) => one.severity !== 'info')) {
     all.push({ ms: Date.parse(incident.since), name: incident.severity, title: `${incident.title}: start` });
     if (incident.until !== null) all.push({ ms: Date.parse(incident.until), name: 'ended', title: `${incident.title}: resolved` });
@@ -104,7 +106,7 @@ function ranges(marks) {
 }
 
 // Meaning of the marks over the charts.
-const MARKED = [[['start'], 'process start'], [['critical', 'error', 'warning'], 'incident start'], [['ended'], 'incident end']];
+const MARKED = [[['start'], 'process start'], [['change'], 'change of the service'], [['critical', 'error', 'warning'], 'incident start'], [['ended'], 'incident end']];
 const pin = (name) => h('svg', { width: 10, height: 8, viewBox: '0 0 10 8', class: `event ${name}`, 'aria-hidden': 'true' }, h('path', { d: 'M1 0h8L5 7z' }));
 
 // Pointer handlers of all charts: the cross-hair, and the selection of a time range.
@@ -513,7 +515,7 @@ function render() {
       chart('Stopped time', `Share of each ${step} during which all threads were suspended.`, 'stopped'),
       chart('Allocation', 'Bytes per second.', 'allocation')) : null,
     isRead ? sides([
-      causes(record.causes), account(record.account, 'Since gcwatch attached'), requests(process, (number) => (kept.has(number) ? link(number) : null)),
+      changesPanel(record.changes), causes(record.causes), account(record.account, 'Since gcwatch attached'), requests(process, (number) => (kept.has(number) ? link(number) : null)),
       lines('Longest collections', 'From the last half hour, with full data.', record.longest, 'longest', link),
       lines('Newest collections', 'With full data.', record.newest, 'newest', link),
     ], [memoryPanel(memory), settings(record.settings, process), reading(record.stream, record.unseen, process)])
