@@ -3,7 +3,7 @@
 
 use std::error::Error;
 use std::fs::File;
-use std::io::Read as _;
+use std::io::{Read as _, Write as _};
 
 use clr_gc::gc::{Outcome, ReportTiming};
 use clr_gc::stream::{GcStream, Scope};
@@ -66,8 +66,9 @@ fn read(path: &str, age_s: u64) -> Result<Vec<Minute>, Box<dyn Error>> {
 fn main() -> Result<(), Box<dyn Error>> {
     let mut arguments = std::env::args().skip(1);
     let age_s = arguments.next().ok_or("usage: minutes AGE FILE...")?.parse()?;
+    let mut out = std::io::stdout().lock();
     for path in arguments {
-        println!("{}", json!({"file": path, "minutes": read(&path, age_s)?}));
+        writeln!(out, "{}", json!({"file": path, "minutes": read(&path, age_s)?}))?;
     }
     Ok(())
 }

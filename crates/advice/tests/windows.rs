@@ -7,6 +7,12 @@
 //!
 //! With the path of other minutes in `GCWATCH_MINUTES`, the tests also print each pair.
 
+#![allow(
+    clippy::unwrap_used,
+    clippy::print_stdout,
+    reason = "a test fails by panicking, and reports its figures"
+)]
+
 use std::collections::BTreeMap;
 use std::fs::File;
 use std::path::{Path, PathBuf};
