@@ -6,7 +6,9 @@
 //!
 //! The stopped share and the full collections grow with the load. If the loads of the two sides differ by more than
 //! [`MAX_LOAD_DIFFERENCE`], both measures are divided by the number of requests, or by the allocated gigabytes if
-//! requests are unknown. A smaller difference of the load increases the margin of both measures instead.
+//! requests are unknown. A smaller difference of the load increases the margin of both measures instead. Any difference
+//! of the load increases the margins of the median pause and of the normalized measures, in the direction that the load
+//! explains.
 
 use base::time::rfc3339;
 use base::words;
@@ -22,6 +24,9 @@ use crate::statistics::{Compared, compare, holm};
 pub const BLOCK_MINUTES: usize = 5;
 /// Minimum number of blocks per side for a verdict.
 pub const MIN_BLOCKS: usize = 5;
+/// Minimum number of blocks per side with a full collection for a verdict on the live size. The live size is a level
+/// that is known only after full collections, of which many services run few, so it needs fewer values.
+pub const MIN_LIVE_BLOCKS: usize = 3;
 /// Maximum number of compared blocks per side: the last blocks before the change, and the first blocks after the
 /// change.
 pub const MAX_BLOCKS: usize = 72;
@@ -29,6 +34,10 @@ pub const MAX_BLOCKS: usize = 72;
 pub const MIN_COLLECTIONS: u64 = 50;
 /// Relative difference between the loads above which measures are normalized.
 pub const MAX_LOAD_DIFFERENCE: f64 = 0.2;
+
+/// Maximum share of the allocation, the stopped time and the full collections of a service that does not depend
+/// on its load, such as timers and health checks. A judgement: a measured service had 13 %.
+const CONSTANT_SHARE: f64 = 0.2;
 
 const GIGABYTE: f64 = 1e9;
 
@@ -227,6 +236,16 @@ fn sum(block: &[&Minute], figure: impl Fn(&Minute) -> Option<u64>) -> Option<f64
         .sum()
 }
 
+/// Returns the allocated bytes of a minute. A collection reports the bytes since the previous collection, so a minute
+/// without collections adds nothing.
+fn allocated(minute: &Minute) -> Option<u64> {
+    if minute.collections == 0 {
+        Some(0)
+    } else {
+        minute.allocated
+    }
+}
+
 /// Returns the mean of the known values of a figure over the minutes of a block, or `None` if no value is known.
 fn mean(block: &[&Minute], figure: impl Fn(&Minute) -> Option<u64>) -> Option<f64> {
     let known: Vec<f64> = block
@@ -295,18 +314,20 @@ impl<'p> Compiled<'p> {
             warm_up_minutes: left_out.warm_up,
             damaged_minutes: left_out.damaged,
             requests_per_second: per_second(|minute| minute.requests),
-            allocated_per_second: per_second(|minute| minute.allocated),
+            allocated_per_second: per_second(allocated),
         };
         Self { blocks, side }
     }
 }
 
-/// The difference between the loads of the two sides, and its consequences for the comparison.
+/// The loads of the two sides, and their consequences for the comparison.
 #[derive(Debug, Clone, Copy, PartialEq)]
 struct Load {
-    /// Relative difference by requests, or by allocated bytes if requests are unknown; `None` if the load of a side is
-    /// unknown.
-    difference: Option<f64>,
+    /// Load after the change divided by the load before, by requests, or by allocated bytes if requests are unknown;
+    /// `None` if the load of a side is unknown.
+    ratio: Option<f64>,
+    /// Higher load of the two sides, in units of the normalization per second.
+    highest: f64,
     normalization: Normalization,
     has_requests: bool,
 }
@@ -314,22 +335,27 @@ struct Load {
 impl Load {
     /// Compares the loads of two sides.
     fn between(before: &ComparedPeriod, after: &ComparedPeriod) -> Self {
-        let difference = |before: Option<f64>, after: Option<f64>| {
+        let ratio = |before: Option<f64>, after: Option<f64>| {
             let (before, after) = before.zip(after)?;
-            let less = before.min(after);
-            (less > 0.0).then(|| before.max(after) / less - 1.0)
+            (before.min(after) > 0.0).then(|| after / before)
         };
-        let by_requests = difference(before.requests_per_second, after.requests_per_second);
-        let by_allocation = difference(before.allocated_per_second, after.allocated_per_second);
+        let by_requests = ratio(before.requests_per_second, after.requests_per_second);
+        let by_allocation = ratio(before.allocated_per_second, after.allocated_per_second);
         let has_requests = by_requests.is_some();
-        let differs = |difference: Option<f64>| difference.is_some_and(|one| one > MAX_LOAD_DIFFERENCE);
+        let differs = |ratio: Option<f64>| ratio.is_some_and(|one| one.max(1.0 / one) - 1.0 > MAX_LOAD_DIFFERENCE);
         let normalization = match (by_requests, by_allocation) {
             (by_requests, _) if differs(by_requests) => Normalization::PerRequest,
             (None, by_allocation) if differs(by_allocation) => Normalization::PerAllocatedGigabyte,
             _ => Normalization::None,
         };
+        let highest =
+            |load: fn(&ComparedPeriod) -> Option<f64>| load(before).unwrap_or(0.0).max(load(after).unwrap_or(0.0));
         Self {
-            difference: by_requests.or(by_allocation),
+            ratio: by_requests.or(by_allocation),
+            highest: match normalization {
+                Normalization::PerAllocatedGigabyte => highest(|side| side.allocated_per_second) / GIGABYTE,
+                _ => highest(|side| side.requests_per_second),
+            },
             normalization,
             has_requests,
         }
@@ -340,7 +366,7 @@ impl Load {
         let divisor = match normalization {
             Normalization::None => Some(1.0),
             Normalization::PerRequest => sum(block, |minute| minute.requests),
-            Normalization::PerAllocatedGigabyte => sum(block, |minute| minute.allocated).map(|all| all / GIGABYTE),
+            Normalization::PerAllocatedGigabyte => sum(block, allocated).map(|all| all / GIGABYTE),
         };
         divisor.filter(|divisor| *divisor > 0.0)
     }
@@ -371,7 +397,7 @@ fn value(measure: Measure, load: Load, block: &[&Minute]) -> Option<f64> {
             })
         }
         Measure::Allocated => {
-            let allocated = sum(block, |minute| minute.allocated)?;
+            let allocated = sum(block, allocated)?;
             Some(if is_normalized {
                 allocated / divisor
             } else {
@@ -428,7 +454,7 @@ fn unit(measure: Measure, normalization: Normalization) -> &'static str {
 }
 
 /// Returns the largest difference of a measure that does not matter: a share of its value, and a fixed minimum. The
-/// minimum applies only to a measure that is not normalized. The values are judgement, not measured.
+/// values are judgement, not measured.
 fn margin_of(measure: Measure) -> (f64, f64) {
     match measure {
         Measure::StoppedShare => (0.1, 0.001),
@@ -440,19 +466,38 @@ fn margin_of(measure: Measure) -> (f64, f64) {
     }
 }
 
-/// Returns the margin of a measure, given the mean of its values before the change.
-fn margin(measure: Measure, load: Load, before: f64) -> f64 {
+/// Returns the margin of a measure, given the means of its values before and after the change.
+///
+/// A load that differs can explain a difference in one direction, which increases the margin in this direction:
+///
+/// * Stopped share and full collections that are not normalized grow with the load.
+/// * Pauses of young collections grow with the requests in flight, and cannot be normalized.
+/// * Normalized values fall if the load grows, because a part of the work does not depend on the load
+///   ([`CONSTANT_SHARE`]).
+fn margin(measure: Measure, load: Load, before: f64, after: f64) -> f64 {
     let (share, fixed) = margin_of(measure);
     let normalization = load.normalization_of(measure);
-    let grows = matches!(measure, Measure::StoppedShare | Measure::FullCollections);
-    let by_load = match normalization {
-        Normalization::None if grows => load.difference.unwrap_or(0.0),
-        _ => 0.0,
+    let ratio = load.ratio.unwrap_or(1.0);
+    let follows_load = (after > before) == (ratio > 1.0);
+    let by_load = match (measure, normalization) {
+        (Measure::StoppedShare | Measure::FullCollections, Normalization::None) | (Measure::MedianPause, _)
+            if follows_load =>
+        {
+            (ratio - 1.0).abs()
+        }
+        (_, Normalization::None) => 0.0,
+        _ if follows_load => 0.0,
+        // The share applies to the side with the lower load.
+        _ if ratio > 1.0 => CONSTANT_SHARE * (1.0 - 1.0 / ratio),
+        _ => 1.0 / (1.0 - CONSTANT_SHARE * (1.0 - ratio)) - 1.0,
     };
-    let fixed = if normalization == Normalization::None {
-        fixed
-    } else {
-        0.0
+    let fixed = match (measure, normalization) {
+        (_, Normalization::None) => fixed,
+        // At the higher load, the margin is the same share of the time, or the same number per minute.
+        (Measure::StoppedShare, _) => fixed * 1e9 / load.highest,
+        (Measure::FullCollections, Normalization::PerRequest) => fixed / 60.0 / load.highest * 1e6,
+        (Measure::FullCollections, _) => fixed / 60.0 / load.highest,
+        _ => 0.0,
     };
     (before.abs() * (share + by_load)).max(fixed)
 }
@@ -518,16 +563,21 @@ fn test(measure: Measure, load: Load, (before, after): (&Compiled<'_>, &Compiled
     };
     let record = &mut tested.record;
     let known = |values: &[f64], side: &Compiled<'_>| format!("{} of {} blocks", values.len(), side.blocks.len());
-    if one.len() < MIN_BLOCKS || other.len() < MIN_BLOCKS {
+    let needed = if measure == Measure::Live {
+        MIN_LIVE_BLOCKS
+    } else {
+        MIN_BLOCKS
+    };
+    if one.len() < needed || other.len() < needed {
         record.reason = Some(format!(
-            "the value is known in {} before and {} after the change, and a verdict needs {MIN_BLOCKS} on each side",
+            "the value is known in {} before and {} after the change, and a verdict needs {needed} on each side",
             known(&one, before),
             known(&other, after)
         ));
         return tested;
     }
-    let mean = one.iter().sum::<f64>() / one.len() as f64;
-    let margin = margin(measure, load, mean);
+    let mean = |values: &[f64]| values.iter().sum::<f64>() / values.len() as f64;
+    let margin = margin(measure, load, mean(&one), mean(&other));
     let resolution = resolution(measure, &one, &before.blocks).hypot(resolution(measure, &other, &after.blocks));
     let Some(compared) = compare(&one, &other, margin, resolution, seed ^ measure as u64) else {
         record.reason = Some("a value is not finite".to_owned());
@@ -630,7 +680,7 @@ pub fn compare_profiles(before: &Profile, after: &Profile) -> ChangeRecord {
 /// Returns the reason why the load makes a verdict on a measure impossible, or `None` if a verdict is possible.
 fn unusable_load(tested: &Tested, load: Load, significant: bool) -> Option<String> {
     match tested.record.measure {
-        Measure::StoppedShare | Measure::FullCollections if load.difference.is_none() => {
+        Measure::StoppedShare | Measure::FullCollections if load.ratio.is_none() => {
             Some("neither requests nor allocated bytes are known on both sides, so the load is unknown".to_owned())
         }
         Measure::Allocated if !load.has_requests && significant => Some(

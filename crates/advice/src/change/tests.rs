@@ -235,3 +235,64 @@ fn missing_measure_is_unknown() {
     );
     assert_eq!(serde_json::from_value::<ChangeRecord>(text).unwrap(), record);
 }
+
+/// Returns a profile of the steady service with changed minutes.
+fn changed(seed: u64, change: impl Fn(&mut Minute)) -> Profile {
+    let mut changed = Profile::new("shop", Configuration::default());
+    for minute in profile(&STEADY, 25, &mut fastrand::Rng::with_seed(seed)).minutes() {
+        let mut minute = *minute;
+        change(&mut minute);
+        changed.push(minute).unwrap();
+    }
+    changed
+}
+
+/// Scenario: full collections run in three of five blocks, or in two; the live size grows by half. Collections are
+/// missing in some minutes.
+/// Guarantee: three blocks yield the verdict `worse`, and two `unknown`; a minute without collections does not make the
+/// allocation unknown.
+#[test]
+fn live_size_needs_three_blocks() {
+    let rare = |seed, blocks: u64, growth: u64| {
+        changed(seed, |minute| {
+            let is_known = minute.at % 5 == 2 && minute.at < 5 * blocks;
+            minute.live = minute.live.filter(|_| is_known).map(|live| live * growth / 2);
+            if minute.at % 7 == 3 {
+                (minute.collections, minute.allocated) = (0, None);
+            }
+        })
+    };
+    let three = compare_profiles(&rare(1, 3, 2), &rare(2, 3, 3));
+    assert_eq!(verdict(&three, Measure::Live), Outcome::Worse);
+    assert_eq!(verdict(&three, Measure::Allocated), Outcome::Same);
+    let two = compare_profiles(&rare(1, 3, 2), &rare(2, 2, 3));
+    assert_eq!(verdict(&two, Measure::Live), Outcome::Unknown);
+    let reason = two.measure(Measure::Live).unwrap().reason.as_deref();
+    assert!(reason.unwrap().contains("2 of 5 blocks after"), "{reason:?}");
+}
+
+/// Scenario: the load is the same or twice as high. The allocation per request falls by 9 % or grows by 9 %; the median
+/// pause grows by 60 % or falls by 40 %.
+/// Guarantee: at the same load, each difference has a verdict. A higher load explains a lower allocation per request
+/// and a longer pause, which are `same`, but not the opposite differences.
+#[test]
+fn load_explains_one_direction() {
+    let compared = |load: u64, percent: u64, measure: Measure| {
+        let after = changed(4, |minute| match measure {
+            Measure::Allocated => {
+                minute.allocated = minute.allocated.map(|bytes| bytes * load * percent / 100);
+                minute.requests = minute.requests.map(|requests| requests * load);
+            }
+            _ => {
+                minute.median_pause_ns = minute.median_pause_ns.map(|ns| ns * percent / 100);
+                minute.requests = minute.requests.map(|requests| requests * load);
+            }
+        });
+        verdict(&compare_profiles(&changed(3, |_| {}), &after), measure)
+    };
+    let (same, better, worse) = (Outcome::Same, Outcome::Better, Outcome::Worse);
+    let allocated = |load| [91, 109].map(|percent| compared(load, percent, Measure::Allocated));
+    assert_eq!((allocated(1), allocated(2)), ([better, worse], [same, worse]));
+    let pause = |load| [60, 160].map(|percent| compared(load, percent, Measure::MedianPause));
+    assert_eq!((pause(1), pause(2)), ([better, worse], [better, same]));
+}
