@@ -37,6 +37,9 @@ class Kubectl(unittest.TestCase):
             lab.pod("nowhere", calm("main"), nodeSelector={"no": "node"}),
             namespace=lab.APPS,
         )
+        # The context of kubectl has the namespace `default`.
+        cls.cluster.apply(lab.pod("shop-10", lab.container("main", "", image="localhost/pause:1")), namespace="default")
+        cls.addClassCleanup(cls.cluster.kubectl, "delete", "--namespace", "default", "pod/shop-10", "--grace-period=1")
         lab.running("plain")
         for name in ("shop-1", "shop-10"):
             lab.running(name)
@@ -102,12 +105,14 @@ class Kubectl(unittest.TestCase):
         self.cluster.kubectl("delete", "--namespace", lab.APPS, "pod/hoarder", "--grace-period=1")
 
     def test_6_refusals(self):
-        """Scenario: the pod does not exist, is in another namespace, has no node or no .NET process; the namespace of gcwatch
-        is wrong; the node is unknown. Guarantee: each error is a sentence that names the reason."""
+        """Scenario: the pod does not exist, is in another namespace, has no node, or has no .NET process (one such pod has the
+        name of a .NET pod of another namespace); the namespace of gcwatch is wrong; the node is unknown.
+        Guarantee: each error is a sentence that names the reason."""
         self.assertIn('pods "missing" not found', self.plugin("ps", "missing", "-n", lab.APPS, status=1))
         self.assertIn('pods "shop-1" not found', self.plugin("ps", "shop-1", "-n", "default", status=1))
         self.assertIn("pod nowhere has no node yet", self.plugin("ps", "nowhere", "-n", lab.APPS, status=1))
         self.assertIn("gcwatch knows no .NET process of pod plain", self.plugin("ps", "plain", "-n", lab.APPS, status=1))
+        self.assertIn("gcwatch knows no .NET process of pod shop-10", self.plugin("heap", "shop-10", status=1))
         self.assertIn(f"no pod of gcwatch runs on node {node.NODE} in namespace default", self.plugin("top", "shop-1", "-n", lab.APPS, "--gcwatch", "default", status=1))
         self.assertIn("no pod of gcwatch runs on node node-2", self.plugin("top", "--node", "node-2", status=1))
 

@@ -244,7 +244,7 @@ case "$*" in
 *port-forward*) echo "Forwarding from 127.0.0.1:$STAND_IN_PORT -> 9464"; exec sleep 60 ;;
 *exec*) while [ "$1" != -- ]; do shift; done; shift 2; exec "$GCWATCH" "$@" ;;
 *"get pod missing"*) echo 'Error from server (NotFound): pods "missing" not found' >&2; exit 1 ;;
-*"get pod "*) printf node-7 ;;
+*"get pod "*) printf 'trial node-7' ;;
 *"get pods "*spec.nodeName=node-7*) printf 'gcwatch gcwatch-x1 2026-11-29T12:00:00Z\\ngcwatch gcwatch-x2 \\n' ;;
 *"get pods "*spec.nodeName=node-8*) printf 'gcwatch gcwatch-x3 \\nother gcwatch-x4 \\n' ;;
 *"get pods "*) ;;
@@ -265,7 +265,8 @@ class Kubectl(unittest.TestCase):
 
     def test_commands(self):
         """Scenario: each command runs for a pod with one real process, through a stand-in for kubectl.
-        Guarantee: the plugin queries the node of the pod, executes in gcwatch's pod on that node, and forwards pid and arguments."""
+        Guarantee: the plugin queries the node of the pod, executes in gcwatch's pod on that node, and forwards pid and
+        arguments. Without --namespace, only the process of the pod in the context's namespace is selected."""
         import process
 
         with tempfile.TemporaryDirectory(prefix="gcw-kubectl.") as folder, process.Workload(folder, rounds=1) as running:
@@ -274,12 +275,14 @@ class Kubectl(unittest.TestCase):
             targets = json.dumps({"targets": [others[0], target, others[1]]}, separators=(",", ":"))
             with recorder({"/api/v1/targets": targets}) as server:
                 said, calls = self.run_plugin(folder, server, "ps", "shop-1", "-n", "trial")
-                self.assertIn("get pod shop-1 --namespace trial --output jsonpath={.spec.nodeName}", calls)
+                self.assertIn("get pod shop-1 --namespace trial --output jsonpath={.metadata.namespace} {.spec.nodeName}", calls)
                 self.assertIn("--field-selector spec.nodeName=node-7,status.phase=Running", calls[1])
                 self.assertIn("port-forward --namespace gcwatch pod/gcwatch-x2 :9464", calls)
                 self.assertIn("exec --namespace gcwatch gcwatch-x2 --container gcwatch -- /gcwatch ps --format table", calls[-1])
                 self.assertEqual([line.split()[0] for line in said.splitlines() if line.split()[0].isdigit()], [str(running.pid)], said)
-                said, calls = self.run_plugin(folder, server, "heap", "shop-1", "-n", "trial", "--histogram", "--format", "table")
+                said, calls = self.run_plugin(folder, server, "ps", "shop-1")
+                self.assertEqual([line.split()[0] for line in said.splitlines() if line.split()[0].isdigit()], [str(running.pid)], said)
+                said, calls = self.run_plugin(folder, server, "heap", "shop-1", "--histogram", "--format", "table")
                 self.assertIn(f"/gcwatch heap {running.pid} --histogram --format table", calls[-1])
                 self.assertIn("objects live", said)
                 said, calls = self.run_plugin(folder, server, "doctor", "--node", "node-7", "--pid", str(running.pid))
@@ -311,7 +314,7 @@ class Kubectl(unittest.TestCase):
         """Scenario: the plugin is called without arguments, with an unknown command, a missing pod, a node without gcwatch or with two of
         them, a pod with two processes.
         Guarantee: each error is a sentence that names the reason; wrong usage has the exit code 2."""
-        two = json.dumps({"targets": [{"pid": pid, "resource": {"k8s.pod.name": "shop-1"}} for pid in (7, 8)]}, separators=(",", ":"))
+        two = json.dumps({"targets": [{"pid": pid, "resource": {"k8s.namespace.name": "trial", "k8s.pod.name": "shop-1"}} for pid in (7, 8)]}, separators=(",", ":"))
         with tempfile.TemporaryDirectory(prefix="gcw-kubectl.") as folder, recorder({"/api/v1/targets": two}) as server:
             self.assertIn("Usage", self.run_plugin(folder, server, status=2)[0])
             self.assertIn("no command is called problems", self.run_plugin(folder, server, "problems", status=2)[0])
