@@ -37,6 +37,7 @@ mod incident_owner;
 pub(crate) mod memory_count;
 mod observed_run;
 mod outlet;
+mod ranked_lock;
 pub(crate) mod records;
 mod registry;
 pub mod replay;

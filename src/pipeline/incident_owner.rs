@@ -16,6 +16,7 @@
 //!
 //! Locks are always taken in this order: the processes, the counts of rules or the series of services, a run, the
 //! owner. The remaining locks come last and are held without further locks (settings, rules, surroundings, delivery).
+//! Debug builds check the order of the first four (`ranked_lock`).
 
 use std::collections::VecDeque;
 use std::sync::Arc;

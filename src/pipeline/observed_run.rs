@@ -18,7 +18,7 @@
 use std::collections::VecDeque;
 use std::fmt;
 use std::ops::Deref;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, TryLockError, Weak};
+use std::sync::{Arc, Weak};
 
 use base::run_key::RunKey;
 use gc_telemetry::options::Temporality;
@@ -27,6 +27,8 @@ use opentelemetry_proto::tonic::metrics::v1::Metric;
 use processes::{Identity, RunState};
 use run::settings::{Clock, PipelineSettings};
 use run::{Input, InputTime, Output, Run};
+
+use crate::pipeline::ranked_lock::{INBOX, RUN, RankedGuard, RankedMutex};
 
 /// Maximum number of inputs in an inbox. The inputs of several rounds of a busy reader fit.
 const MAX_INPUTS: usize = 256;
@@ -45,8 +47,8 @@ pub(crate) trait Deliver: fmt::Debug + Send + Sync {
 pub struct ObservedRun {
     key: RunKey,
     clock: Clock,
-    inbox: Mutex<VecDeque<(InputTime, Input)>>,
-    run: Mutex<Run>,
+    inbox: RankedMutex<VecDeque<(InputTime, Input)>, INBOX>,
+    run: RankedMutex<Run, RUN>,
     /// The pipeline of the run. Once the pipeline has been dropped, the run no longer accepts inputs.
     delivery: Weak<dyn Deliver>,
 }
@@ -54,7 +56,7 @@ pub struct ObservedRun {
 /// A locked view of a run.
 #[derive(Debug)]
 pub(crate) struct RunView<'a> {
-    run: MutexGuard<'a, Run>,
+    run: RankedGuard<'a, Run, RUN>,
     /// Declared after the lock: fields are dropped in declaration order, so the lock is free when the inbox is drained.
     _rest: DrainInboxOnDrop<'a>,
 }
@@ -73,8 +75,8 @@ impl ObservedRun {
         Self {
             key: identity.key,
             clock: settings.clock,
-            inbox: Mutex::default(),
-            run: Mutex::new(Run::new(identity, settings, at)),
+            inbox: RankedMutex::default(),
+            run: RankedMutex::new(Run::new(identity, settings, at)),
             delivery,
         }
     }
@@ -108,7 +110,7 @@ impl ObservedRun {
         if input.is_renewed() {
             return delivery.dropped();
         }
-        let mut run = self.run.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut run = self.run.lock();
         self.take_inputs(&mut run, &*delivery);
         step(&mut run, (at, input), &*delivery);
         drop(run);
@@ -119,11 +121,7 @@ impl ObservedRun {
     fn pass(&self, delivery: &dyn Deliver) {
         // The loop finds inputs that were added after the holder's last check.
         while !self.inbox().is_empty() {
-            let mut run = match self.run.try_lock() {
-                Ok(run) => run,
-                Err(TryLockError::Poisoned(poisoned)) => poisoned.into_inner(),
-                Err(TryLockError::WouldBlock) => return,
-            };
+            let Some(mut run) = self.run.try_lock() else { return };
             self.take_inputs(&mut run, delivery);
         }
     }
@@ -136,14 +134,14 @@ impl ObservedRun {
         }
     }
 
-    fn inbox(&self) -> MutexGuard<'_, VecDeque<(InputTime, Input)>> {
-        self.inbox.lock().unwrap_or_else(PoisonError::into_inner)
+    fn inbox(&self) -> RankedGuard<'_, VecDeque<(InputTime, Input)>, INBOX> {
+        self.inbox.lock()
     }
 
     /// Locks the run, processes every input handed over so far, and returns a view of the run. Blocks while another
     /// thread holds the run.
     pub(crate) fn look(&self) -> RunView<'_> {
-        let mut run = self.run.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut run = self.run.lock();
         if let Some(delivery) = self.delivery.upgrade() {
             self.take_inputs(&mut run, &*delivery);
         }
@@ -226,7 +224,7 @@ pub(crate) mod tests {
 
     /// Returns the number of processed `Healed` inputs. Inputs in the inbox do not count.
     fn healings(run: &ObservedRun) -> u64 {
-        run.run.lock().unwrap().session.healings
+        run.run.lock().session.healings
     }
 
     /// Scenario: inputs are handed over while a viewer holds the run.

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, RwLock};
+use std::sync::{Arc, OnceLock, PoisonError, RwLock};
 
 use base::time::{Moment, Wall};
 use delivery::alerts::Notices;
@@ -27,6 +27,7 @@ use crate::pipeline::history_folder::HistoryFolder;
 use crate::pipeline::incident_owner::IncidentOwner;
 use crate::pipeline::observed_run::{Deliver, ObservedRun};
 use crate::pipeline::outlet::Outlet;
+use crate::pipeline::ranked_lock::{OWNER, PROCESSES, RankedGuard, RankedMutex, TOTALS};
 use crate::pipeline::subject_incidents::{Changes, SubjectIncidents};
 use base::run_key::RunKey;
 use evidence::black_box::BlackBox;
@@ -134,12 +135,12 @@ pub(crate) struct Shared {
     settings: RwLock<Arc<PipelineSettings>>,
     rules: RwLock<Arc<RuleSet>>,
     /// Evaluation counts of each rule, over all runs.
-    rule_counts: Mutex<BTreeMap<Arc<str>, RuleCounts>>,
+    rule_counts: RankedMutex<BTreeMap<Arc<str>, RuleCounts>, TOTALS>,
     outlet: Arc<dyn Outlet>,
     /// Nanoseconds by which the wall clock is ahead; see [`Wall`].
     ahead_ns: AtomicI64,
-    processes: Mutex<Processes>,
-    incidents: Mutex<IncidentOwner>,
+    processes: RankedMutex<Processes, PROCESSES>,
+    incidents: RankedMutex<IncidentOwner, OWNER>,
     pub(crate) counters: Counters,
     /// Whether all of `/proc` has been scanned at least once.
     pub(crate) scanned: watch::Sender<bool>,
@@ -152,7 +153,7 @@ pub(crate) struct Shared {
     pub(crate) flames: Flames,
     /// The series of services, with `metrics.aggregate: service`. The lock is taken before the lock of a run, so that
     /// the readings of a run are applied in order.
-    services: Mutex<Services>,
+    services: RankedMutex<Services, TOTALS>,
     /// Profiles of services, and the changes of their configurations.
     changes: Mutex<ChangeOwner>,
 }
@@ -162,11 +163,11 @@ impl Shared {
         Self {
             settings: RwLock::new(Arc::new(settings)),
             rules: RwLock::default(),
-            rule_counts: Mutex::default(),
+            rule_counts: RankedMutex::default(),
             outlet,
             ahead_ns: AtomicI64::new(Wall::UNIX.ahead_ns()),
-            processes: Mutex::default(),
-            incidents: Mutex::default(),
+            processes: RankedMutex::default(),
+            incidents: RankedMutex::default(),
             counters: Counters::default(),
             scanned: watch::Sender::new(false),
             surroundings: RwLock::default(),
@@ -174,7 +175,7 @@ impl Shared {
             store: OnceLock::new(),
             history: OnceLock::new(),
             flames: Flames::default(),
-            services: Mutex::default(),
+            services: RankedMutex::default(),
             changes: Mutex::default(),
         }
     }
@@ -213,8 +214,8 @@ impl Shared {
             .unwrap_or_default()
     }
 
-    pub(crate) fn rule_counts(&self) -> MutexGuard<'_, BTreeMap<Arc<str>, RuleCounts>> {
-        self.rule_counts.lock().unwrap_or_else(PoisonError::into_inner)
+    pub(crate) fn rule_counts(&self) -> RankedGuard<'_, BTreeMap<Arc<str>, RuleCounts>, TOTALS> {
+        self.rule_counts.lock()
     }
 
     /// Adds the evaluation counts of a run since the last call.
@@ -223,13 +224,13 @@ impl Shared {
         run.ask(|run| run.rules.iter_mut().for_each(|rules| rules.count(&mut counts)));
     }
 
-    pub(crate) fn processes(&self) -> MutexGuard<'_, Processes> {
-        self.processes.lock().unwrap_or_else(PoisonError::into_inner)
+    pub(crate) fn processes(&self) -> RankedGuard<'_, Processes, PROCESSES> {
+        self.processes.lock()
     }
 
     /// Locks the owner of the incidents without a living process.
-    pub(crate) fn incidents(&self) -> MutexGuard<'_, IncidentOwner> {
-        self.incidents.lock().unwrap_or_else(PoisonError::into_inner)
+    pub(crate) fn incidents(&self) -> RankedGuard<'_, IncidentOwner, OWNER> {
+        self.incidents.lock()
     }
 
     pub(crate) fn outlet(&self) -> &dyn Outlet {
@@ -386,8 +387,8 @@ impl Shared {
         );
     }
 
-    fn services(&self) -> MutexGuard<'_, Services> {
-        self.services.lock().unwrap_or_else(PoisonError::into_inner)
+    fn services(&self) -> RankedGuard<'_, Services, TOTALS> {
+        self.services.lock()
     }
 
     /// Exports a run for the last time; afterwards its series end. The service of the run keeps the counts of the run.
