@@ -477,7 +477,7 @@ impl Shared {
         self.changes().has_waiting()
     }
 
-    /// Makes the waiting comparisons, and sends the changes with other verdicts than before. Takes up to 20 ms per
+    /// Runs the waiting comparisons, and sends the changes with other verdicts than before. Takes up to 20 ms per
     /// comparison.
     pub(crate) fn compare_changes(&self) {
         let waiting = self.changes().take_waiting();

@@ -67,7 +67,7 @@ fn collections() -> Vec<Collection> {
     outcomes("net10-steady").into_iter().filter_map(known).collect()
 }
 
-/// Plays the collections of a real process again and again for some minutes, as a process of a version of the service
+/// Plays the collections of a real process repeatedly for some minutes, as a process of a version of the service
 /// `shop`. Each pause is multiplied by `slower`.
 fn play(pipeline: &Pipeline, (pid, version): (u32, &str), start: i128, minutes: i128, slower: i64) {
     let text = |value: &str| Value::StringValue(value.to_owned());
@@ -107,8 +107,8 @@ fn play(pipeline: &Pipeline, (pid, version): (u32, &str), start: i128, minutes: 
 /// Scenario: two versions of a service run one after the other, for 27 minutes each; the pauses of the second version
 /// are ten times as long. Their collections come from a recording of a real process.
 /// Guarantee: after the second version starts, the record is `unknown` with the minutes left. In the end, the stopped
-/// share and the median pause are worse, and the allocation and the live size are the same. The record is sent once, and
-/// is found by the pid of each version and without a pid, but not by the pid of another service.
+/// share and the median pause are worse, and the allocation and the live size are the same. The record is sent once.
+/// The record is found by the pid of each version and without a pid, but not by an unknown pid.
 #[test]
 fn slower_version_is_reported_once() {
     let (pipeline, kept) = pipeline();
@@ -172,8 +172,8 @@ async fn daemon(state: &Path) -> Services {
     Services::open(&options).await.unwrap()
 }
 
-/// Scenario: a daemon observes the first version of a service and exits; the next daemon observes the second version and
-/// exits; a third daemon starts and exits; the file is damaged, and a fourth daemon starts.
+/// Scenario: a daemon observes the first version of a service and exits; the next daemon observes the second version
+/// and exits; a third daemon starts and exits; the file is damaged, and a fourth daemon starts.
 /// Guarantee: only the user of the daemon can read the file. The second daemon compares the second version with the
 /// first. The third daemon has the same record, and the fourth daemon starts without the damaged service.
 #[tokio::test]

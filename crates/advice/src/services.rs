@@ -14,14 +14,14 @@
 //! last. A configuration that returns after [`GAP_MINUTES`] starts another period, so going back is a change, too.
 //! Periods whose processes run at the same time, as in a rolling update, stay separate, and cause no further changes.
 //!
-//! A change is compared when the period after it has 5, 12 and 24 blocks ([`COMPARED_AT`]). Each comparison has an error
-//! probability of 5 %, so there are only three.
+//! A change is compared when the period after it has 5, 12 and 24 blocks ([`COMPARED_AT`]). Each comparison has an
+//! error probability of 5 %, so there are only three.
 //!
 //! # Bounds
 //!
 //! | State | Bound | Beyond the bound |
 //! |---|---|---|
-//! | services | [`MAX_SERVICES`] | the service that was active least recently is evicted; if it was active within [`GAP_MINUTES`], the minute is dropped |
+//! | services | [`MAX_SERVICES`] | the oldest inactive service is evicted; without one, the minute is dropped |
 //! | periods per service | [`MAX_PERIODS`] | the period that was active least recently is evicted |
 //! | blocks per period | [`MAX_BLOCKS`], two hours: 1056 bytes | the oldest block is evicted |
 //! | changes per service, and in total | [`MAX_CHANGES`], [`MAX_ALL_CHANGES`] | the oldest change is evicted |
@@ -254,8 +254,8 @@ impl Services {
         due.map(|comparison| Output::Compare(Box::new(comparison)))
     }
 
-    /// Makes room for another service: evicts services that were inactive for long, and the service that was active
-    /// least recently if there are too many. Returns `false` if all services are active.
+    /// Evicts the services that were inactive for long and, if there are still too many, the service that was active
+    /// least recently. Returns `false` if all services are active, so that no service can be added.
     fn make_room(&mut self) -> bool {
         let newest = self.newest;
         let is_kept = |service: &Service| newest.saturating_sub(service.last()) <= KEPT_MINUTES;
