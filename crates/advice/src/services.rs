@@ -254,8 +254,8 @@ impl Services {
         due.map(|comparison| Output::Compare(Box::new(comparison)))
     }
 
-    /// Makes room for another service: evicts services that were inactive for long, and the service that was active
-    /// least recently if there are too many. Returns `false` if all services are active.
+    /// Evicts the services that were inactive for long and, if there are still too many, the service that was active
+    /// least recently. Returns `false` if all services are active, so that no service can be added.
     fn make_room(&mut self) -> bool {
         let newest = self.newest;
         let is_kept = |service: &Service| newest.saturating_sub(service.last()) <= KEPT_MINUTES;

@@ -150,7 +150,7 @@ pub enum Input<'a> {
     Tick,
 }
 
-/// Makes minutes from the events and figures of one process.
+/// Converts the events and figures of one process to minutes.
 #[derive(Debug, Default)]
 pub struct Sampler {
     /// The open minute; `None` before the first input while attached.
@@ -230,7 +230,7 @@ impl Sampler {
         }
     }
 
-    /// Ends the open minute if `at` is in a later minute. A minute in which the process was never attached is not
+    /// Closes the open minute if `at` is in a later minute. A minute in which the process was never attached is not
     /// returned.
     fn advance(&mut self, at: Moment) -> Option<Minute> {
         let number = self.open.as_ref()?.sums.minute.at;
@@ -302,9 +302,9 @@ mod tests {
     /// Scenario: a process that is 100 s old is attached in the middle of minute 10. It has collections in minutes 10
     /// and 11, requests from minute 11, and figures every 15 s. Minute 13 has no event, and the session is interrupted
     /// for 10 s. In minute 14 events are lost.
-    /// Guarantee: each minute has its own collections; the minute of the attach is half observed; the age is the age at
-    /// the start of the minute; requests are known from the first complete minute; the CPU follows from the readings;
-    /// the interruption shortens minute 13; minute 14 is damaged.
+    /// Guarantee: each minute has its own collections. The minute of the attach is half observed. The age is the age at
+    /// the start of the minute. Requests are known from the first complete minute, and the CPU follows from the
+    /// readings. The interruption shortens minute 13, and minute 14 is damaged.
     #[test]
     fn process_is_divided_into_minutes() {
         let mut sampler = Sampler::default();

@@ -124,8 +124,8 @@ const FIVE_BLOCKS: u64 = 5 + 25 + 1;
 
 /// Scenario: the second version of a service allocates 30 % more per request, keeps 50 MB more, requests full
 /// collections, or changes nothing; its load is the same or twice as high.
-/// Guarantee: the changed measure is worse, in one verdict per change; the unchanged version is the same in all
-/// measures, at both loads.
+/// Guarantee: the changed measure is worse, and each change has one verdict. Every measure of the unchanged version is
+/// the same, at both loads.
 #[test]
 fn changed_version_is_found() {
     let two = Version { name: "2", ..ONE };
