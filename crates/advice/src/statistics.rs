@@ -143,8 +143,8 @@ mod tests {
 
     /// Scenario: both series of 1,000 pairs of each kind come from the same distribution, normal or skewed, with three,
     /// five or seven values.
-    /// Guarantee: without a margin, at most 1.5 % of the pairs of each kind have a probability of at most 1 %, which is
-    /// the first threshold of Holm for five tests.
+    /// Guarantee: without a margin, at most 2 % of the pairs of each kind have a probability of at most 1 %, which is the
+    /// first threshold of Holm for five tests. With an exact probability, 2 % are three standard deviations too many.
     #[test]
     fn equal_series_rarely_differ() {
         let mut random = fastrand::Rng::with_seed(7);
@@ -166,7 +166,7 @@ mod tests {
                 let compared = compare(&before, &after, 0.0, 1e-9, seed).unwrap();
                 found += u32::from(compared.p <= 0.01);
             }
-            assert!(found <= 15, "{found} of 1000, skewed: {is_skewed}, values: {lengths:?}");
+            assert!(found <= 20, "{found} of 1000, skewed: {is_skewed}, values: {lengths:?}");
         }
     }
 
