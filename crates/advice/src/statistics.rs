@@ -3,8 +3,9 @@
 //! Consecutive minutes depend on each other, so each value is the mean of a block of five minutes. The statistic is
 //! Welch's t of the block means. Its distribution comes from a studentized bootstrap: blocks are drawn with replacement
 //! from each side, and each draw is divided by its own standard error. With five blocks per side, a plain bootstrap of
-//! the difference is too narrow, because it ignores that the standard error is an estimate. Fewer than five values have
-//! too few distinct draws, so such a series is drawn from a normal distribution with its mean and variance.
+//! the difference is too narrow, because it ignores that the standard error is an estimate. A series of fewer than ten
+//! values has too few distinct draws: some have nearly no variance, which makes the interval too wide. Such a series is
+//! drawn from a normal distribution with its mean and variance.
 
 /// Number of draws. A probability of 1 % then has a standard error of 0.14 percentage points.
 const DRAWS: usize = 4_999;
@@ -13,7 +14,7 @@ const DRAWS: usize = 4_999;
 pub const LEVEL: f64 = 0.05;
 
 /// Minimum number of values of a series that is drawn with replacement.
-const MIN_RESAMPLED: usize = 5;
+const MIN_RESAMPLED: usize = 10;
 
 /// Minimum standard error. Without a minimum, constant series have the standard error 0, and the statistic would divide
 /// by 0.
@@ -142,8 +143,8 @@ mod tests {
 
     /// Scenario: both series of 1,000 pairs of each kind come from the same distribution, normal or skewed, with three,
     /// five or seven values.
-    /// Guarantee: without a margin, at most 1.5 % of the pairs of each kind have a probability of at most 1 %, which is
-    /// the first threshold of Holm for five tests.
+    /// Guarantee: without a margin, at most 2 % of the pairs of each kind have a probability of at most 1 %, which is the
+    /// first threshold of Holm for five tests. With an exact probability, 2 % are three standard deviations too many.
     #[test]
     fn equal_series_rarely_differ() {
         let mut random = fastrand::Rng::with_seed(7);
@@ -165,7 +166,7 @@ mod tests {
                 let compared = compare(&before, &after, 0.0, 1e-9, seed).unwrap();
                 found += u32::from(compared.p <= 0.01);
             }
-            assert!(found <= 15, "{found} of 1000, skewed: {is_skewed}, values: {lengths:?}");
+            assert!(found <= 20, "{found} of 1000, skewed: {is_skewed}, values: {lengths:?}");
         }
     }
 

@@ -129,8 +129,8 @@ fn window<'c>(cell: &'c Cell, random: &mut fastrand::Rng) -> Window<'c> {
     Window { cell, from, length }
 }
 
-/// Draws pairs of windows for one of several changes of the version, and compares them. Services, loads and changes take
-/// turns. The windows of a pair do not overlap if they belong to the same recording.
+/// Draws pairs of windows for one of several changes of the version, and compares them. Services, loads and changes
+/// take turns. The windows of a pair do not overlap if they belong to the same recording.
 fn pairs<'c>(cells: &'c [Cell], changes: &[(&str, &str)], has_requests: bool) -> Vec<Pair<'c>> {
     let mut random = fastrand::Rng::with_seed(66);
     let cell = |service: &str, version: &str, load: &str| {
@@ -182,8 +182,8 @@ fn report(pairs: &[Pair<'_>]) {
     }
 }
 
-/// Scenario: 200 pairs of windows of 25 to 60 minutes are drawn for each change; the load is the same, twice as high, or
-/// half as high.
+/// Scenario: 200 pairs of windows of 25 to 60 minutes are drawn for each change; the load is the same, twice as high,
+/// or half as high.
 /// Guarantee: in at least 95 % of the pairs, the changed measure is worse.
 #[test]
 fn change_of_real_service_is_found() {
