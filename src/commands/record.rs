@@ -38,7 +38,8 @@ async fn record(args: &RecordArgs) -> anyhow::Result<bool> {
     let client = guarded(Client::new(Endpoint::for_process(&process)?));
     let info = client.probe().await?;
     let runtime_version = info.as_ref().and_then(|info| info.runtime_version.as_deref());
-    let config = session(args.profile, args.buffer_mb, runtime_version);
+    let buffer_mb = args.buffer_mb.unwrap_or_else(|| args.profile.buffer_mb(process.pid));
+    let config = session(args.profile, buffer_mb, runtime_version);
     let name = ps::name(process.clone(), info.clone()).await.unwrap_or(process.name);
     let mut signals = Signals::new()?;
     let mut output = tokio::select! {
@@ -93,10 +94,10 @@ async fn record(args: &RecordArgs) -> anyhow::Result<bool> {
     Ok(true)
 }
 
-/// Returns the session of a profile. `buffer_mb` replaces the default buffer of the profile.
-pub(super) fn session(profile: Profile, buffer_mb: Option<u32>, runtime_version: Option<&str>) -> SessionConfig {
+/// Returns the session of a profile.
+pub(super) fn session(profile: Profile, buffer_mb: u32, runtime_version: Option<&str>) -> SessionConfig {
     let mut config = SessionConfig {
-        buffer_mb: buffer_mb.unwrap_or(profile.buffer_mb()),
+        buffer_mb,
         providers: profile.providers(),
         ..SessionConfig::default()
     };

@@ -70,12 +70,17 @@ def asked(row, machine):
     callers = of_kind(machine.answer("callers"), "caller")
     sites = {(caller["site"], caller["api"]) for caller in callers}
     assert ("Workload.Induced", "GC.Collect") in sites, f"callers: {sites}"
+    # Main works in the first method, and a thread waits for the end in the second.
+    pictured(machine, "Workload.Induced", "Workload.<Main>")
+
+
+def pictured(machine, *methods):
+    """Checks stacks and heap. Each method must be in a stack."""
     answer = machine.answer("stacks")
     (stacks,) = of_kind(answer, "stacks")
     same((stacks["lost_events"], stacks["clean_end"]), (0, True), "stacks")
     sites = {stack["site"] for stack in of_kind(answer, "stack")}
-    # Main works in the first method, and a thread waits for the end in the second.
-    for method in ("Workload.Induced", "Workload.<Main>"):
+    for method in methods:
         assert any(method in (site or "") for site in sites), f"a stack contains {method}: {sites}"
     (heap,) = of_kind(machine.answer("heap"), "heap")
     same((heap["complete"], heap["reason"]), (True, None), "heap")
@@ -187,7 +192,10 @@ def throttled(row, machine):
 
 
 def many_cpus(row, machine):
-    whole(row, machine)
+    found(row, machine)
+    recorded(row, machine)
+    pictured(machine, "Workload.Fixed", "Workload.<Main>")
+    served(row, machine)
     heaps = {gc["heap_count"] for gc in of_kind(machine.answer("recording"), "gc")}
     same(heaps, {row.cpus}, "heaps")
 

@@ -131,6 +131,7 @@ def make(row, gcwatch, path, broken=False):
     archive.add(LOADERS[architecture], next(fetch(f"libc-{architecture}").rglob(loader)).resolve(), 0o755)
     archive.add("init", HERE / "init")
     archive.add("www/cgi-bin/receive", HERE / "receive")
+    archive.add("bin/resolve", HERE / "resolve")
     archive.add("etc/gcwatch.yaml", HERE / "gcwatch.yaml")
     archive.add("row", row.script.encode())
     archive.add("bin/gcwatch", gcwatch)

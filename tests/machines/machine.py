@@ -16,6 +16,8 @@ COMMANDS = {
     # With `max`, processes of .NET 9 and 11 crashed with access violations, probably because of the emulator.
     "arm64": ["qemu-system-aarch64", "-machine", "virt", "-cpu", "cortex-a76"],
 }
+# Processes of machines that run now.
+RUNNING = set()
 CONSOLES = {"amd64": "ttyS0", "arm64": "ttyAMA0"}
 
 
@@ -46,7 +48,9 @@ def boot(row, kernel, initramfs, console, limit):
     # On a busy host, an emulated timer is late, and a kernel would consider it broken.
     timer = "no_timer_check " if row.architecture == "amd64" else ""
     append = f"console={CONSOLES[row.architecture]} quiet panic=-1 {timer}{row.boot}".strip()
-    command += ["-accel", "tcg,thread=multi", "-smp", str(row.cpus), "-m", str(row.memory)]
+    # With a thread per CPU, many CPUs wait for each other's locks, and the kernel does not boot.
+    threads = "multi" if row.cpus <= os.cpu_count() else "single"
+    command += ["-accel", f"tcg,thread={threads}", "-smp", str(row.cpus), "-m", str(row.memory)]
     command += ["-nographic", "-no-reboot", "-nic", "none"]
     command += ["-kernel", str(kernel), "-initrd", str(initramfs), "-append", append]
     machine = Machine()
@@ -55,11 +59,13 @@ def boot(row, kernel, initramfs, console, limit):
         process = subprocess.Popen(
             command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT
         )
+        RUNNING.add(process)
         try:
             read(process, until, log, machine)
         finally:
             process.kill()
             process.wait()
+            RUNNING.discard(process)
     if machine.failure is None and "all" not in machine.answers:
         over = time.monotonic() >= until
         late = f"the machine did not end within {limit} s"

@@ -223,8 +223,6 @@ def only_file(folder, pattern):
     return found[0]
 
 
-
-
 if __name__ == "__main__":
     try:
         print(debian() if sys.argv[1:] == ["--mirror"] else fetch(sys.argv[1]))

@@ -103,6 +103,8 @@ struct StartedSession {
     watched: Option<Arc<WatchedProcess>>,
     /// Whether requests are also read.
     reads_requests: bool,
+    /// Size of event buffers that the heaps of the process need, in megabytes.
+    needed_mb: u32,
 }
 
 impl<S: Sink> Attempt<S> {
@@ -142,6 +144,7 @@ impl<S: Sink> Attempt<S> {
             facts,
             lease,
             at_limit,
+            needed_mb,
         } = inspected;
         if self.kept.sink.is_none() {
             // Record the location of the process, because attaching can fail before anything else is known.
@@ -176,7 +179,7 @@ impl<S: Sink> Attempt<S> {
         let attached = {
             let name = bounded(&process.name);
             let span = tracing::info_span!(target: "gcwatch::targets", "attach", pid = process.pid, %name);
-            let mut attaching = pin!(self.attach(&client, &process, &facts).instrument(span));
+            let mut attaching = pin!(self.attach(&client, &process, &facts, needed_mb).instrument(span));
             tokio::select! {
                 attached = &mut attaching => Some(attached),
                 // Do not abandon a command in progress: its session would stay in the process until the next
@@ -209,6 +212,7 @@ impl<S: Sink> Attempt<S> {
             watched,
             reads_requests: requests.enabled && subject.is_wanted(&requests.include, &requests.exclude),
             ahead_ns: facts.monotonic_ahead_ns,
+            needed_mb,
         })
     }
 
@@ -249,7 +253,13 @@ impl<S: Sink> Attempt<S> {
     }
 
     /// Queries the identity of the process and starts the session.
-    async fn attach(&mut self, client: &Client, process: &Process, facts: &Facts) -> Result<Session, End> {
+    async fn attach(
+        &mut self,
+        client: &Client,
+        process: &Process,
+        facts: &Facts,
+        needed_mb: u32,
+    ) -> Result<Session, End> {
         let info = match client.probe().await {
             Ok(info) => info,
             Err(error) => return Err(self.unattachable(error.obstacle())),
@@ -272,7 +282,7 @@ impl<S: Sink> Attempt<S> {
         }
         self.open(identity)?;
         let config = SessionConfig {
-            buffer_mb: self.options.buffer_mb,
+            buffer_mb: self.options.buffer_mb.max(needed_mb),
             ..SessionConfig::garbage_collection()
         };
         let session = client.collect_tracing(&config).await;

@@ -4,6 +4,7 @@ use base::run_key::RunKey;
 use dotnet_diagnostics::Error;
 use dotnet_diagnostics::discovery::{Process, Scan, SocketName};
 
+use crate::event_buffers;
 use crate::facts::Facts;
 use crate::heap_limit::at_limit;
 use crate::lease::{Lease, LeaseError, Leases};
@@ -17,6 +18,8 @@ pub(crate) struct Inspection {
     pub(crate) lease: Result<Lease, LeaseError>,
     /// Reason why the first session must wait; `None` if the session can start now.
     pub(crate) at_limit: Option<String>,
+    /// Size of event buffers that the heaps of the process need, in megabytes.
+    pub(crate) needed_mb: u32,
 }
 
 /// Inspects the current state of a process, and takes the lease unless the caller passes it as `held`.
@@ -53,10 +56,16 @@ pub(crate) fn inspect(
         Err(LeaseError::Held { holder: String::new() })
     };
     let at_limit = if first { at_limit(&process, &facts) } else { None };
+    let needed_mb = if process.visible {
+        event_buffers::needed_mb(process.pid)
+    } else {
+        0
+    };
     Ok(Inspection {
         process,
         facts,
         lease,
         at_limit,
+        needed_mb,
     })
 }

@@ -45,7 +45,7 @@ pub(super) async fn observe(pid: u32, args: &AdviseArgs) -> anyhow::Result<(Sour
     let mut signals = Signals::new()?;
     let mut kept = KeptRecording::open(args.keep.as_deref(), args.force)?;
     let before = read(&asked.process, major).await?;
-    let config = session(Profile::Gc, None, asked.runtime.as_deref());
+    let config = session(Profile::Gc, Profile::Gc.buffer_mb(pid), asked.runtime.as_deref());
     say(format_args!(
         "observing process {pid} for {:.0} s; Ctrl-C ends the observation early",
         args.duration.as_secs_f64()

@@ -4,6 +4,7 @@
 use clr_gc::event::{PRIVATE_PROVIDER, RUNTIME_PROVIDER};
 use dotnet_diagnostics::message::Provider;
 use gc_requests::session;
+use targets::event_buffers::needed_mb;
 
 use crate::commands::cli::Profile;
 
@@ -33,12 +34,13 @@ impl Profile {
         }
     }
 
-    /// Returns the maximum size of the event buffers in the process, in megabytes.
-    pub(super) fn buffer_mb(self) -> u32 {
-        match self {
+    /// Returns the default maximum size of the event buffers in a process, in megabytes.
+    pub(in crate::commands) fn buffer_mb(self, pid: u32) -> u32 {
+        let usual = match self {
             Self::Gc | Self::GcHandles | Self::Private => 16,
             Self::GcVerbose | Self::Requests => 64,
-        }
+        };
+        usual.max(needed_mb(pid))
     }
 }
 

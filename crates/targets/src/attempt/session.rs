@@ -48,6 +48,7 @@ impl<S: Sink> Attempt<S> {
             ahead_ns,
             watched,
             reads_requests,
+            needed_mb,
         } = *begun;
         if let Err(error) = session.move_here() {
             return self.unattachable(error.obstacle());
@@ -73,7 +74,8 @@ impl<S: Sink> Attempt<S> {
         }
         let mut requests = None;
         if reads_requests {
-            let options = self.options.requests.clone();
+            let mut options = self.options.requests.clone();
+            options.buffer_mb = options.buffer_mb.max(needed_mb);
             reading.hold_back(options.wait);
             requests = Some(requests::begin(
                 &self.shared,
