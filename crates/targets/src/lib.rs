@@ -29,8 +29,8 @@
 //!
 //! # Layers
 //!
-//! 1. `proc_file`, [`own_file`], `host`, `facts`, [`heap_limit`], [`event_buffers`], [`exporting`], [`descriptors`]: facts
-//!    about the host
+//! 1. `proc_file`, [`own_file`], `host`, `facts`, [`heap_limit`], [`event_buffers`], [`exporting`], [`descriptors`]:
+//!    facts about the host
 //! 2. [`options`], `filter`, `identity`, `registry`, `backoff`, `memory`, [`clock`]: decisions
 //! 3. [`guard`], [`black_box`], `buffer`, `rounds`: reading streams
 //! 4. `order`, `others`, `shared`, `requests`, `reading`, `attempt` with its session: one process; each module uses
