@@ -12,6 +12,8 @@ import tools
 
 PLUGIN = tools.DEPLOY / "kubectl"
 LABELS = {"app.kubernetes.io/name": "gcwatch", "app.kubernetes.io/component": "daemon"}
+# A container without .NET.
+PAUSE = {"image": "localhost/pause:1"}
 # 100 MB; the workload keeps up to 256 MB.
 SMALL_HEAP = [("DOTNET_GCHeapHardLimit", "0x6000000")]
 
@@ -33,12 +35,12 @@ class Kubectl(unittest.TestCase):
             lab.pod("shop-1", calm("main")),
             lab.pod("shop-10", calm("main")),
             lab.pod("twins", calm("one"), calm("two")),
-            lab.pod("plain", lab.container("main", "", image="localhost/pause:1")),
+            lab.pod("plain", lab.container("main", "") | PAUSE),
             lab.pod("nowhere", calm("main"), nodeSelector={"no": "node"}),
             namespace=lab.APPS,
         )
         # The context of kubectl has the namespace `default`.
-        cls.cluster.apply(lab.pod("shop-10", lab.container("main", "", image="localhost/pause:1")), namespace="default")
+        cls.cluster.apply(lab.pod("shop-10", lab.container("main", "") | PAUSE), namespace="default")
         cls.addClassCleanup(cls.cluster.kubectl, "delete", "--namespace", "default", "pod/shop-10", "--grace-period=1")
         lab.running("plain")
         for name in ("shop-1", "shop-10"):
@@ -119,7 +121,7 @@ class Kubectl(unittest.TestCase):
     def test_7_two_daemonsets(self):
         """Scenario: a second DaemonSet with the labels of gcwatch runs in another namespace.
         Guarantee: the plugin names both namespaces and runs nothing. With the namespace of gcwatch, it works."""
-        second = lab.workload("DaemonSet", "second", lab.container("gcwatch", "", image="localhost/pause:1"))
+        second = lab.workload("DaemonSet", "second", lab.container("gcwatch", "") | PAUSE)
         second["spec"]["selector"]["matchLabels"] = LABELS
         second["spec"]["template"]["metadata"]["labels"] = LABELS
         self.cluster.apply(second, namespace=lab.APPS)
