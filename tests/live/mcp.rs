@@ -105,7 +105,7 @@ fn agent_gets_data_of_daemon(runtime: Runtime) {
         let over_http = [mode, &listener];
         let over_stdio = [mode, program, "mcp", "--connect", &api];
         // Only the program on standard input and output offers advice on recordings.
-        for (words, tools) in [(&over_http[..], 7), (&over_stdio[..], 8)] {
+        for (words, tools) in [(&over_http[..], 8), (&over_stdio[..], 9)] {
             let mut agent = Agent::start(words);
             let offered = agent.ask(&json!({ "list": "tools" }));
             assert_eq!(offered["names"].as_array().unwrap().len(), tools, "{offered}");

@@ -14,9 +14,10 @@ use super::assets;
 use api::view::ReportRecord;
 
 /// Modules of the report, each after its imports.
-const MODULES: [&str; 10] = [
+const MODULES: [&str; 11] = [
     "dom.js",
     "format.js",
+    "changes.js",
     "live.js",
     "charts.js",
     "account.js",
