@@ -4,7 +4,6 @@
 //! so a kill loses at most five minutes. Its first line has the version of the format, and each further line is one
 //! service. A damaged line loses one service, and is reported.
 
-use std::fmt::Write as _;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -85,11 +84,15 @@ pub(super) fn read(directory: &Path) -> ReadProfiles {
 fn write(path: &Path, pipeline: &Pipeline) -> io::Result<()> {
     let shift = pipeline.wall().ahead_ns() / MINUTE_NS.cast_signed();
     let mut text = serde_json::to_string(&Head { version: VERSION })?;
-    pipeline.shared().changes().services.lines(shift).for_each(|line| {
-        // Writing to a string cannot fail.
-        let _written = write!(text, "\n{line}");
-    });
     text.push('\n');
+    // Lock the profiles once per service, because readers of processes wait for this lock.
+    let keys = pipeline.shared().changes().services.keys();
+    for key in keys {
+        let line = pipeline.shared().changes().services.line(&key, shift);
+        for part in line.iter().flat_map(|line| [line.as_str(), "\n"]) {
+            text.push_str(part);
+        }
+    }
     files::write(path, text.as_bytes())
 }
 

@@ -162,9 +162,9 @@ class Written(unittest.TestCase):
         conventions = {name for name in families(known) if name.startswith("dotnet_gc_")}
         self.assertEqual(len(conventions), 6)
         hidden = ({"target_info", "gcwatch_rules_loaded_seconds"} | conventions) & (families(known) - families(shown))
-        # Dashboards and rules need not use each detail of control groups, of requests to the API server, of the guard,
-        # and of profiles. The page shows the changes of a service, which are also log records.
-        detail = ("gcwatch_container_", "gcwatch_kubernetes_", "gcwatch_guard_", "gcwatch_profiles_", "gcwatch_changes_")
+        # Dashboards and rules need not use each detail of control groups, of requests to the API server, and of the
+        # guard.
+        detail = ("gcwatch_container_", "gcwatch_kubernetes_", "gcwatch_guard_")
         self.assertEqual({name for name in families(known) - families(shown) if not name.startswith(detail)}, hidden)
 
     def test_form(self):

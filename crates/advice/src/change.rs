@@ -535,8 +535,14 @@ struct Tested {
     compared: Option<Compared>,
 }
 
-/// Compares one measure without a verdict.
-fn test(measure: Measure, load: Load, (before, after): (&Compiled<'_>, &Compiled<'_>), seed: u64) -> Tested {
+/// Compares one measure without a verdict. Before there is enough data (`is_early`), only the means are known.
+fn test(
+    measure: Measure,
+    load: Load,
+    (before, after): (&Compiled<'_>, &Compiled<'_>),
+    seed: u64,
+    is_early: bool,
+) -> Tested {
     let normalization = load.normalization_of(measure);
     let values = |side: &Compiled<'_>| -> Vec<f64> {
         side.blocks
@@ -562,6 +568,11 @@ fn test(measure: Measure, load: Load, (before, after): (&Compiled<'_>, &Compiled
         compared: None,
     };
     let record = &mut tested.record;
+    let mean = |values: &[f64]| (!values.is_empty()).then(|| values.iter().sum::<f64>() / values.len() as f64);
+    if is_early {
+        (record.before, record.after) = (mean(&one), mean(&other));
+        return tested;
+    }
     let known = |values: &[f64], side: &Compiled<'_>| format!("{} of {} blocks", values.len(), side.blocks.len());
     let needed = if measure == Measure::Live {
         MIN_LIVE_BLOCKS
@@ -576,8 +587,7 @@ fn test(measure: Measure, load: Load, (before, after): (&Compiled<'_>, &Compiled
         ));
         return tested;
     }
-    let mean = |values: &[f64]| values.iter().sum::<f64>() / values.len() as f64;
-    let margin = margin(measure, load, mean(&one), mean(&other));
+    let margin = margin(measure, load, mean(&one).unwrap_or(0.0), mean(&other).unwrap_or(0.0));
     let resolution = resolution(measure, &one, &before.blocks).hypot(resolution(measure, &other, &after.blocks));
     let Some(compared) = compare(&one, &other, margin, resolution, seed ^ measure as u64) else {
         record.reason = Some("a value is not finite".to_owned());
@@ -634,11 +644,11 @@ pub fn compare_profiles(before: &Profile, after: &Profile) -> ChangeRecord {
         "{} {at:?} {named:?} {} {}",
         after.service, one.side.minutes, other.side.minutes
     ));
+    let early = too_early(&one.side, &other.side);
     let mut tested: Vec<Tested> = Measure::ALL
         .iter()
-        .map(|measure| test(*measure, load, (&one, &other), seed))
+        .map(|measure| test(*measure, load, (&one, &other), seed, early.is_some()))
         .collect();
-    let early = too_early(&one.side, &other.side);
     let probabilities: Vec<f64> = tested
         .iter()
         .take(DECIDING.len())

@@ -88,7 +88,7 @@ pub struct Minute {
     pub observed_ns: u64,
     /// Age of the process at the start of the minute.
     pub age_s: Option<u64>,
-    /// Whether the minute is damaged: events were lost, gcwatch was late, or a tool requested a collection.
+    /// Whether the minute is damaged: events were lost or not read in time, or a tool requested a collection.
     pub lossy: bool,
     /// Number of collections.
     pub collections: u64,

@@ -15,7 +15,8 @@
 //! Periods whose processes run at the same time, as in a rolling update, stay separate, and cause no further changes.
 //!
 //! A change is compared when the period after it has 5, 12 and 24 blocks ([`COMPARED_AT`]). Each comparison has an
-//! error probability of 5 %, so there are only three.
+//! error probability of 5 %, so there are only three. If the period before the change still runs and has fewer than 5
+//! blocks, the first comparison waits for it.
 //!
 //! # Bounds
 //!
@@ -41,6 +42,7 @@ use crate::configuration::Configuration;
 use crate::profile::sampler::MINUTE_NS;
 use crate::profile::{LeftOut, Minute, Profile, WARM_UP_S, combine};
 use crate::services::block::Block;
+use crate::services::stored::StoredService;
 
 pub use crate::services::stored::DamagedError;
 
@@ -229,6 +231,42 @@ impl Services {
         records.into_iter().map(dated).collect()
     }
 
+    /// Returns the identities of all services.
+    pub fn keys(&self) -> Vec<String> {
+        self.services.keys().cloned().collect()
+    }
+
+    /// Returns a service as a line without a line break, or `None` if there is no such service. `shift` is added to the
+    /// number of each minute: stored minutes count from 1970 on the wall clock.
+    pub fn line(&self, key: &str, shift: i64) -> Option<String> {
+        let service = self.services.get(key)?;
+        Some(StoredService::write(key, service, shift))
+    }
+
+    /// Adds a stored service. A service that exists already, and services beyond the limit, are ignored.
+    ///
+    /// # Errors
+    ///
+    /// Returns an error if the line is damaged, or exceeds a bound.
+    pub fn restore(&mut self, line: &str) -> Result<(), DamagedError> {
+        let (key, service) = StoredService::read(line)?;
+        self.newest = self.newest.max(service.last());
+        if self.services.len() < MAX_SERVICES {
+            self.services.entry(key).or_insert(service);
+        }
+        self.limit_changes();
+        Ok(())
+    }
+
+    /// Removes all services with a minute later than `now`, which the clock has not reached: the clock was set back
+    /// while gcwatch did not run. Returns the number of removed services.
+    pub fn forget_future(&mut self, now: u64) -> usize {
+        let before = self.services.len();
+        self.services.retain(|_, service| service.last() <= now);
+        self.newest = self.services.values().map(Service::last).max().unwrap_or(0);
+        before - self.services.len()
+    }
+
     fn minute(&mut self, of: ProcessMinute) -> Option<Output> {
         self.newest = self.newest.max(of.minute.at);
         if !self.services.contains_key(&of.service) && !self.make_room() {
@@ -246,8 +284,7 @@ impl Services {
         counts.minutes += 1;
         let is_block = period.add(of.minute, counts);
         let (first, blocks) = (period.first, period.all_blocks);
-        let is_due = is_block && COMPARED_AT.contains(&blocks);
-        let due = is_due.then(|| service.comparison(&of.service, first, blocks)).flatten();
+        let due = is_block.then(|| service.due(&of.service, first, blocks)).flatten();
         if is_changed {
             self.limit_changes();
         }
@@ -384,6 +421,22 @@ impl Service {
         }
     }
 
+    /// Returns the minutes until both sides of a change have enough blocks, 0 if they have, or `None` if a side lacks
+    /// blocks and its processes no longer run.
+    fn minutes_left(&self, sides: [&Period; 2]) -> Option<u64> {
+        let last = self.last();
+        sides.into_iter().try_fold(0, |longest: u64, side| {
+            let missing = (MIN_BLOCKS.saturating_sub(side.all_blocks) * BLOCK_MINUTES) as u64;
+            let is_over = last > side.last + GAP_MINUTES;
+            let left = match missing {
+                0 => 0,
+                _ if is_over => return None,
+                _ => missing.saturating_sub(side.open.len() as u64).max(1) + side.warm_up_left,
+            };
+            Some(longest.max(left))
+        })
+    }
+
     fn place_of(&self, first: u64) -> Option<usize> {
         self.periods.iter().position(|period| period.first == first)
     }
@@ -404,6 +457,25 @@ impl Service {
         })
     }
 
+    /// Returns the comparison that is due because a period has completed this number of blocks, if any. If the period
+    /// before a change still runs and lacks blocks, the first comparison waits for it.
+    fn due(&self, key: &str, first: u64, blocks: usize) -> Option<Comparison> {
+        let ends_wait = |change: &Change| blocks == MIN_BLOCKS && change.before == first && change.record.is_none();
+        let is_next = |change: &Change| change.after == first && COMPARED_AT.contains(&blocks);
+        let mut changes = self
+            .changes
+            .iter()
+            .filter(|change| is_next(change) || ends_wait(change));
+        changes.find_map(|change| {
+            let (before, after) = (self.period(change.before)?, self.period(change.after)?);
+            let waits = self.minutes_left([before, after]).is_some_and(|left| left > 0);
+            let is_ready = !waits && after.all_blocks >= MIN_BLOCKS;
+            is_ready
+                .then(|| self.comparison(key, change.after, after.all_blocks))
+                .flatten()
+        })
+    }
+
     /// Returns the record of a change, with the first minute after it. Returns `None` if the change has not been
     /// compared, and a side no longer exists.
     fn record(&self, key: &str, change: &Change) -> Option<(u64, ChangeRecord)> {
@@ -412,12 +484,8 @@ impl Service {
         }
         let after = self.period(change.after)?;
         let mut record = self.comparison(key, change.after, after.all_blocks)?.run().record;
-        let open = after.open.len() as u64;
-        let is_over = self.last() > after.last + GAP_MINUTES;
-        record.minutes_left = match record.minutes_left {
-            Some(_) if is_over => None,
-            left => left.map(|left| left.saturating_sub(open).max(1) + after.warm_up_left),
-        };
+        let sides = [self.period(change.before)?, after];
+        record.minutes_left = self.minutes_left(sides).filter(|left| *left > 0);
         Some((change.after, record))
     }
 }

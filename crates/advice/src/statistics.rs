@@ -141,32 +141,36 @@ mod tests {
         assert_eq!(holm(&[]), Vec::<bool>::new());
     }
 
-    /// Scenario: both series of 1,000 pairs of each kind come from the same distribution, normal or skewed, with three,
+    /// Scenario: both series of 2,000 pairs of each kind come from the same distribution, normal or skewed, with three,
     /// five or seven values.
-    /// Guarantee: without a margin, at most 2 % of the pairs of each kind have a probability of at most 1 %, which is the
-    /// first threshold of Holm for five tests. With an exact probability, 2 % are three standard deviations too many.
+    /// Guarantee: without a margin, at most 1.5 % of the pairs with five values each have a probability of at most 1 %,
+    /// which is the first threshold of Holm for five tests. With three values on a side, the degrees of freedom are
+    /// uncertain, and at most 2 % do.
     #[test]
     fn equal_series_rarely_differ() {
         let mut random = fastrand::Rng::with_seed(7);
-        for (is_skewed, lengths) in [
-            (false, (5, 5)),
-            (true, (5, 5)),
-            (false, (3, 3)),
-            (true, (3, 3)),
-            (false, (3, 7)),
+        for (is_skewed, lengths, most) in [
+            (false, (5, 5), 30),
+            (true, (5, 5), 30),
+            (false, (3, 3), 40),
+            (true, (3, 3), 40),
+            (false, (3, 7), 40),
         ] {
             let mut block = || {
                 let sum: f64 = (0..12).map(|_| random.f64()).sum::<f64>() - 6.0;
                 if is_skewed { (sum * 0.5).exp() } else { 100.0 + sum }
             };
             let mut found = 0;
-            for seed in 0..1_000 {
+            for seed in 0..2_000 {
                 let before: Vec<f64> = (0..lengths.0).map(|_| block()).collect();
                 let after: Vec<f64> = (0..lengths.1).map(|_| block()).collect();
                 let compared = compare(&before, &after, 0.0, 1e-9, seed).unwrap();
                 found += u32::from(compared.p <= 0.01);
             }
-            assert!(found <= 20, "{found} of 1000, skewed: {is_skewed}, values: {lengths:?}");
+            assert!(
+                found <= most,
+                "{found} of 2000, skewed: {is_skewed}, values: {lengths:?}"
+            );
         }
     }
 

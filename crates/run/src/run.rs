@@ -156,7 +156,8 @@ impl Run {
             Input::Suspension { suspension, base } => {
                 let moment = suspension_at(&suspension).map_or(at.now, |offset| base.moment(offset));
                 put(outputs, self.suspension(&suspension, base, at.now));
-                self.sample(
+                profile::sample(
+                    self,
                     moment.min(self.latest(at.now)),
                     Sampled::Suspension(&suspension),
                     outputs,
@@ -164,19 +165,19 @@ impl Run {
             }
             Input::Requests { requests, base } => {
                 let ended = requests.iter().filter(|request| !request.ended.is_part).count() as u64;
-                self.sample(self.sampled_at(at.now), Sampled::Requests(ended), outputs);
+                profile::sample_now(self, at.now, Sampled::Requests(ended), outputs);
                 outputs.extend(requests.iter().filter_map(|request| self.request(request, base)));
             }
             Input::RequestsUnread(why) => {
                 if why.is_some() {
-                    self.sample(self.sampled_at(at.now), Sampled::RequestsUnread, outputs);
+                    profile::sample_now(self, at.now, Sampled::RequestsUnread, outputs);
                 }
                 self.requests.set_unread(why);
             }
             Input::Open { open, base } => self.open(open, base),
             Input::Progress(progress) => {
                 if self.set_progress(progress) > 0 {
-                    self.sample(self.sampled_at(at.now), Sampled::Damage, outputs);
+                    profile::sample_now(self, at.now, Sampled::Damage, outputs);
                 }
             }
             Input::Undrained(is) => self.session.set_undrained(is, at.now),
@@ -185,7 +186,7 @@ impl Run {
             Input::Tick { behind_ns } => put(outputs, self.tick(at.now, behind_ns)),
             Input::Measured(measured) => {
                 put(outputs, self.measured(*measured, at.now));
-                self.sample_reading(&measured, at.now, outputs);
+                profile::sample_reading(self, &measured, at.now, outputs);
             }
             Input::Counted(reading) => self.counted(reading.map(|reading| *reading), at.now),
             Input::FinalizerCpu { begun, share } => self.session.set_finalizer_cpu(begun, share),
@@ -206,7 +207,7 @@ impl Run {
                 self.telemetry = RunTelemetry::new();
             }
         }
-        self.sample_state(at.now, is_tick, outputs);
+        profile::sample_state(self, at.now, is_tick, outputs);
     }
 
     /// Handles the start of a session. The first session also creates the rules and the series.
@@ -622,7 +623,7 @@ impl Run {
         let at = base.moment(collection_at(&collection));
         let own_dump = self.claim(&mut collection, at);
         let sampled_at = base.moment(collection.last_event).min(self.latest(now));
-        self.sample(sampled_at, Sampled::Collection(&collection), outputs);
+        profile::sample(self, sampled_at, Sampled::Collection(&collection), outputs);
         let mut notices = Notices::default();
         let said = self.identity.said_limit();
         let is_refuted = |committed| self.heap_limit.refute(committed, said);

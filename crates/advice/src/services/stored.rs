@@ -1,11 +1,9 @@
 //! The profiles as text, one service per line, so that a damaged line loses one service.
 
-use std::collections::BTreeMap;
-
 use serde::{Deserialize, Serialize};
 
 use super::block::{Block, FIGURES};
-use super::{Change, MAX_BLOCKS, MAX_CHANGES, MAX_PERIODS, MAX_SERVICES, Period, Service, Services};
+use super::{Change, MAX_BLOCKS, MAX_CHANGES, MAX_PERIODS, Period, Service};
 use crate::change::ChangeRecord;
 use crate::configuration::Configuration;
 use crate::profile::LeftOut;
@@ -16,7 +14,7 @@ pub struct DamagedError;
 
 /// A service as it is stored.
 #[derive(Debug, Serialize, Deserialize)]
-struct StoredService {
+pub(super) struct StoredService {
     service: String,
     name: String,
     periods: Vec<StoredPeriod>,
@@ -47,48 +45,40 @@ fn moved(minute: u64, by: i64) -> u64 {
     minute.saturating_add_signed(by)
 }
 
-impl Services {
-    /// Returns each service as a line without a line break. `shift` is added to the number of each minute: stored
-    /// minutes count from 1970 on the wall clock.
-    pub fn lines(&self, shift: i64) -> impl Iterator<Item = String> + '_ {
-        let line = move |(key, service): (&String, &Service)| {
-            let period = |period: &Period| StoredPeriod {
-                first: moved(period.first, shift),
-                last: moved(period.last, shift),
-                configuration: period.configuration.clone(),
-                blocks: period
-                    .blocks
-                    .iter()
-                    .map(|block| (moved(block.at.into(), shift) as u32, block.codes.to_vec()))
-                    .collect(),
-                all_blocks: period.all_blocks,
-                left_out: period.left_out,
-            };
-            let change = |change: &Change| StoredChange {
-                id: change.id.clone(),
-                before: moved(change.before, shift),
-                after: moved(change.after, shift),
-                record: change.record.clone(),
-            };
-            let stored = StoredService {
-                service: key.clone(),
-                name: service.name.clone(),
-                periods: service.periods.iter().map(period).collect(),
-                changes: service.changes.iter().map(change).collect(),
-            };
-            // Strings and finite numbers can always be serialized.
-            serde_json::to_string(&stored).unwrap_or_default()
+impl StoredService {
+    /// Returns a service as a line without a line break. `shift` is added to the number of each minute.
+    pub(super) fn write(key: &str, service: &Service, shift: i64) -> String {
+        let period = |period: &Period| StoredPeriod {
+            first: moved(period.first, shift),
+            last: moved(period.last, shift),
+            configuration: period.configuration.clone(),
+            blocks: period
+                .blocks
+                .iter()
+                .map(|block| (moved(block.at.into(), shift) as u32, block.codes.to_vec()))
+                .collect(),
+            all_blocks: period.all_blocks,
+            left_out: period.left_out,
         };
-        self.services.iter().map(line)
+        let change = |change: &Change| StoredChange {
+            id: change.id.clone(),
+            before: moved(change.before, shift),
+            after: moved(change.after, shift),
+            record: change.record.clone(),
+        };
+        let stored = Self {
+            service: key.to_owned(),
+            name: service.name.clone(),
+            periods: service.periods.iter().map(period).collect(),
+            changes: service.changes.iter().map(change).collect(),
+        };
+        // Strings and finite numbers can always be serialized.
+        serde_json::to_string(&stored).unwrap_or_default()
     }
 
-    /// Adds a stored service. A service that exists already, and services beyond the limit, are ignored.
-    ///
-    /// # Errors
-    ///
-    /// Returns an error if the line is damaged, or exceeds a bound.
-    pub fn restore(&mut self, line: &str) -> Result<(), DamagedError> {
-        let stored: StoredService = serde_json::from_str(line).map_err(|_| DamagedError)?;
+    /// Reads a line. Returns the identity of the service, and the service.
+    pub(super) fn read(line: &str) -> Result<(String, Service), DamagedError> {
+        let stored: Self = serde_json::from_str(line).map_err(|_| DamagedError)?;
         let is_bounded = stored.periods.len() <= MAX_PERIODS && stored.changes.len() <= MAX_CHANGES;
         if !is_bounded {
             return Err(DamagedError);
@@ -105,26 +95,7 @@ impl Services {
             periods,
             changes: changes.collect(),
         };
-        self.newest = self.newest.max(service.last());
-        if self.services.len() < MAX_SERVICES {
-            self.services.entry(stored.service).or_insert(service);
-        }
-        self.limit_changes();
-        Ok(())
-    }
-
-    /// Removes all services with a minute later than `now`, which the clock has not reached: the clock was set back
-    /// while gcwatch did not run. Returns the number of removed services.
-    pub fn forget_future(&mut self, now: u64) -> usize {
-        let services = std::mem::take(&mut self.services);
-        let before = services.len();
-        let past: BTreeMap<String, Service> = services
-            .into_iter()
-            .filter(|(_, service)| service.last() <= now)
-            .collect();
-        self.services = past;
-        self.newest = self.services.values().map(Service::last).max().unwrap_or(0);
-        before - self.services.len()
+        Ok((stored.service, service))
     }
 }
 

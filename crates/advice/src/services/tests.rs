@@ -267,6 +267,36 @@ fn rolling_update_and_rollback_are_two_changes() {
     assert!(host.record().has_verdict());
 }
 
+/// Scenario: the first processes of two versions start at the same time and run next to each other; the minutes of
+/// either version arrive first.
+/// Guarantee: the minutes left of the change count down, and its first comparison waits until both sides have five
+/// blocks.
+#[test]
+fn comparison_waits_for_side_before_change() {
+    let two = Version {
+        name: "2",
+        live: 150e6,
+        ..ONE
+    };
+    for order in [[ONE, two], [two, ONE]] {
+        let mut host = Host::new();
+        for age in 10..=35 {
+            for version in if age == 10 { [ONE, two] } else { order } {
+                let minute = host.minute(version, age);
+                host.hand("shop", version, minute);
+            }
+            host.at += 1;
+            if age == 24 {
+                assert_eq!(host.record().minutes_left, Some(10));
+            }
+        }
+        assert_eq!((host.record().minutes_left, host.verdicts.len()), (None, 1));
+        assert_eq!(host.outcome(Measure::Live), Outcome::Worse);
+        let sides = (host.record().before_side.blocks, host.record().after_side.blocks);
+        assert_eq!(sides, (5, 5));
+    }
+}
+
 /// Scenario: two processes of the same version run at the same time, one with twice the allocation of the other.
 /// Guarantee: their minutes are one minute per process, with the mean of both.
 #[test]
@@ -310,7 +340,8 @@ fn profiles_survive_restart() {
         let minute = host.minute(ONE, 10);
         host.hand(other, ONE, minute);
     }
-    let lines: Vec<String> = host.services.lines(60).collect();
+    let keys = host.services.keys();
+    let lines: Vec<String> = keys.iter().map(|key| host.services.line(key, 60).unwrap()).collect();
     assert_eq!(lines.len(), 3);
     let mut restored = Services::default();
     assert_eq!(restored.restore(&lines[0][..lines[0].len() / 2]), Err(DamagedError));
