@@ -7,16 +7,21 @@ use crate::thread_names::named;
 /// Name of the threads of server GC (.NET 5 and later), one per heap.
 const HEAP_THREAD: &str = ".NET Server GC";
 
-/// Size of the event buffers of a thread, in kilobytes. The runtime gives a thread a buffer of 100 kB for its first
-/// event, and one of 200 kB for the events that it writes while the first buffer is read.
-const KB_PER_THREAD: usize = 300;
+/// Number of threads per heap that write events: the thread of the heap, and the thread of its background collections,
+/// which the runtime starts before the first background collection.
+const THREADS_PER_HEAP: usize = 2;
+
+/// Size of the event buffers of a thread, in KiB. While one buffer of a thread is read, the runtime gives the thread
+/// another of 200 KiB, so a thread has two such buffers (`buffer_manager_allocate_buffer_for_thread` in
+/// `ep-buffer-manager.c`; only the first buffer of a thread has 100 KiB).
+const KIB_PER_THREAD: usize = 400;
 
 /// Limit for the buffers of hostile processes.
 const MAX_MB: u32 = 1024;
 
 /// Returns the maximum size of the event buffers, in megabytes, with which every heap of a process can write its
-/// events; 0 without server GC. If the maximum is less, the runtime drops events in every collection of a process with
-/// many heaps, even if gcwatch reads at once.
+/// events; 0 without server GC. A megabyte has 1,048,576 bytes here, as in the runtime. If the maximum is less, the
+/// runtime drops events in every collection of a process with many heaps, even if gcwatch reads at once.
 ///
 /// The runtime counts the whole buffers, but uses only the pages with events: 4 kB per thread. The heaps of NativeAOT
 /// programs, and of runtimes that wait for gcwatch at their start, are unknown: their threads have no name, or do not
@@ -29,8 +34,8 @@ pub fn needed_mb(pid: u32) -> u32 {
 }
 
 fn needed_mb_at(tasks: &Path) -> u32 {
-    let kilobytes = named(tasks, |name| name == HEAP_THREAD).count() * KB_PER_THREAD;
-    u32::try_from(kilobytes.div_ceil(1000)).map_or(MAX_MB, |needed| needed.min(MAX_MB))
+    let kib = named(tasks, |name| name == HEAP_THREAD).count() * THREADS_PER_HEAP * KIB_PER_THREAD;
+    u32::try_from(kib.div_ceil(1024)).map_or(MAX_MB, |needed| needed.min(MAX_MB))
 }
 
 #[cfg(test)]
@@ -39,7 +44,7 @@ mod tests {
 
     /// Scenario: a process has threads of server GC and other threads; another process has no thread of server GC, and
     /// a third process has exited.
-    /// Guarantee: the buffers have 0.3 MB per heap, rounded up, and nothing is needed without server GC.
+    /// Guarantee: the buffers have 800 KiB per heap, rounded up, and nothing is needed without server GC.
     #[test]
     fn every_heap_gets_its_buffers() {
         let folder = tempfile::tempdir().unwrap();
@@ -55,7 +60,7 @@ mod tests {
         for heap in 0..96 {
             thread(10 + heap, ".NET Server GC");
         }
-        assert_eq!(needed_mb_at(tasks), 29);
+        assert_eq!(needed_mb_at(tasks), 75);
         assert_eq!(needed_mb_at(&tasks.join("missing")), 0);
     }
 }

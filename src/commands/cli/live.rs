@@ -178,7 +178,7 @@ pub(crate) struct RecordArgs {
     #[arg(long, value_name = "TIME", value_parser = duration)]
     pub(crate) duration: Option<Duration>,
     /// Maximum buffer in the process; a small buffer loses events [default: 16, with gc-verbose 64, for more
-    /// than 50 heaps 0.3 per heap]
+    /// than 20 heaps 0.8 per heap]
     #[arg(long, value_name = "MB", value_parser = clap::value_parser!(u32).range(1..=1024))]
     pub(crate) buffer_mb: Option<u32>,
 }

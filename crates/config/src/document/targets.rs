@@ -17,7 +17,7 @@ pub(crate) struct Targets {
     #[schemars(range(min = 1, max = 100_000))]
     pub(crate) max_targets: u32,
     /// Maximum size of the event buffers in each process, in megabytes of the process's memory. A process with more
-    /// than 13 heaps (server GC) gets 0.3 MB per heap, if that is more.
+    /// than five heaps (server GC) gets 0.8 MB per heap, if that is more.
     #[schemars(range(min = 1, max = 1024))]
     pub(crate) buffer_mb: u32,
     /// Interval between scans of `/proc`, in addition to notifications of new processes.
