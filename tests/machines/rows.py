@@ -132,9 +132,14 @@ steps() {
 }
 """
 
-# The work starts when the daemon reads the process, and the group is frozen for the last reading, so that the daemon
-# and the kernel count the same time.
+# The work starts after the daemon has read the group. Then the group is frozen until the daemon, which reads every 15 s,
+# has read it again, so that the daemon and the kernel count the same time. The checks fail if it has not within 60 s.
 THROTTLED = """
+group_periods() { sed -n 's/^nr_throttled //p' $group/cpu.stat; }
+throttled_periods() {
+    wget -q -O - http://127.0.0.1:9464/metrics |
+        sed -n 's/^gcwatch_container_cpu_throttled_periods_total{.*} \\([0-9]*\\).*/\\1/p' | grep . || echo 0
+}
 steps() {
     described
     start busy threads WWAIT=1
@@ -145,6 +150,7 @@ steps() {
     await 60 /run/daemon.err "attached.*pid=$pid" "$daemon"
     wait_for_exports
     answer before cat $group/cpu.stat
+    before=$(group_periods)
     echo go >/run/busy.in
     i=0
     until wget -q -O - http://127.0.0.1:9464/api/v1/incidents | grep -q '"rule":"cpu.throttled"'; do
@@ -153,8 +159,12 @@ steps() {
         sleep 1
     done
     echo 1 >$group/cgroup.freeze
-    wait_for_exports
     frozen=$group
+    i=0
+    until [ "$(throttled_periods)" -ge "$(($(group_periods) - before))" ] || [ $i -ge 60 ]; do
+        i=$((i + 1))
+        sleep 1
+    done
     ended busy
 }
 """

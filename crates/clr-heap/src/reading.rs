@@ -2,12 +2,16 @@
 //!
 //! # Selection of the collection
 //!
-//! The collection of a dump is a blocking collection of generation 2 that was requested (reason 1). One thread writes
-//! the bulk events and the end of the collection. With server GC, another thread writes the start, and the start can
-//! come later in the stream. A dump therefore consists of the events of one thread up to an end. The start with the
-//! same number shows whether the collection was requested. The runtime also walks the heap in other collections during
-//! the session. The walk of a collection before the dump is discarded, and the walk of a collection after the dump is
-//! skipped.
+//! The dump is the first walk of the heap in a blocking collection of generation 2, whatever its reason. Usually, the
+//! session has requested this collection (reason 1). The runtime walks the heap at the end of every blocking
+//! collection while a session waits for its collection. If a full collection of the program is running at that time,
+//! because memory is short or the program called `GC.Collect`, the runtime starts no collection for the session
+//! (`GarbageCollectGeneration` in `gc.cpp`), and the walk of the running collection is the only one.
+//!
+//! One thread writes the bulk events and the end of the collection. With server GC, another thread writes the start,
+//! and the start can come later in the stream. A dump therefore consists of the events of one thread up to an end. The
+//! start with the same number shows the generation. A walk after a collection of a younger generation contains dead
+//! objects: before the dump it is discarded, and every walk after the dump is skipped.
 //!
 //! # Completeness
 //!
@@ -25,7 +29,7 @@ use std::collections::{HashMap, HashSet};
 
 use clr_evidence::method::{METHOD_DC_END_VERBOSE, METHOD_LOAD_VERBOSE, Method, RUNDOWN_PROVIDER};
 use clr_evidence::module::{self, MODULE_DC_END};
-use clr_gc::event::{ClrEvent, GcReason, GcType, Kind, Layout, PointerSize, RUNTIME_PROVIDER, RootKind, Utf16, decode};
+use clr_gc::event::{ClrEvent, GcType, Kind, Layout, PointerSize, RUNTIME_PROVIDER, RootKind, Utf16, decode};
 use nettrace::limits::Limits;
 use nettrace::{Decoder, Event, Item, Options, Order};
 
@@ -313,7 +317,8 @@ struct Numbering {
 /// The start of a collection.
 #[derive(Debug, Clone, Copy)]
 struct Start {
-    is_forced: bool,
+    /// Whether the collection is blocking and of generation 2, so that a walk at its end contains only live objects.
+    is_full: bool,
     at: i64,
 }
 
@@ -480,7 +485,7 @@ impl ReadingState {
             Phase::Before => return Err(Refusal::NoDump),
             Phase::In { .. } => reasons.push("the end is missing".to_owned()),
             Phase::After { count } => match self.starts.get(&count) {
-                Some(start) if start.is_forced => started = start.at,
+                Some(start) if start.is_full => started = start.at,
                 Some(_) => return Err(Refusal::NoDump),
                 None => reasons.push("the start is missing".to_owned()),
             },
@@ -570,12 +575,10 @@ impl ReadingState {
         }
         match decoded {
             ClrEvent::GcStart(start) => {
-                let is_forced = start.depth == Some(2)
-                    && start.reason == GcReason::INDUCED
-                    && start.gc_type == Some(GcType::BLOCKING);
+                let is_full = start.depth == Some(2) && start.gc_type == Some(GcType::BLOCKING);
                 if self.starts.len() < MAX_STARTS {
                     let at = event.timestamp;
-                    self.starts.insert(start.count, Start { is_forced, at });
+                    self.starts.insert(start.count, Start { is_full, at });
                 }
             }
             ClrEvent::GcEnd(end) => {
@@ -681,10 +684,10 @@ impl ReadingState {
         }
     }
 
-    /// Completes the dump at the end of a collection on the thread of the dump. Discards the collection if its start is
-    /// known and the collection was not requested.
+    /// Completes the dump at the end of a collection on the thread of the dump. Discards the walk if the start of the
+    /// collection is known, and the collection is not full.
     fn end(&mut self, count: u32, lost: u64) {
-        if self.starts.get(&count).is_some_and(|start| !start.is_forced) {
+        if self.starts.get(&count).is_some_and(|start| !start.is_full) {
             self.discard();
             return;
         }

@@ -32,6 +32,8 @@ pub(crate) struct GeneratedHeap {
     /// stream.
     pub(crate) is_server: bool,
     pub(crate) has_no_start: bool,
+    /// Reason of the collection, if a session has not requested it.
+    pub(crate) reason: Option<u32>,
     pub(crate) is_32_bits: bool,
 }
 
@@ -179,7 +181,8 @@ impl GeneratedHeap {
         if without == Some(Part::Start) {
             return writer.encoder.finish().unwrap();
         }
-        let start = |count, depth| [u32s([count, depth, 1, 0]), vec![0; 10]].concat();
+        let reason = self.reason.unwrap_or(1);
+        let start = |count, depth| [u32s([count, depth, reason, 0]), vec![0; 10]].concat();
         let end = |count, depth| [u32s([count, depth]), vec![0; 2]].concat();
         if self.has_other_collections {
             writer.event(None, 1, &start(5, 2));

@@ -210,6 +210,21 @@ fn other_collections_are_ignored() {
     assert_eq!(surveyed(&made).types, surveyed(&small()).types);
 }
 
+/// Scenario: the only collection with a walk ran because the limit of the container was near (reason 13), or because
+/// the program requested an aggressive collection (reason 17). A young collection with a walk precedes it.
+/// Guarantee: the dump is the same as that of a collection that a session requested.
+#[test]
+fn full_collection_of_another_reason_is_dump() {
+    for reason in [13, 17] {
+        let made = GeneratedHeap {
+            has_other_collections: true,
+            reason: Some(reason),
+            ..small()
+        };
+        assert_eq!(surveyed(&made).types, surveyed(&small()).types, "reason {reason}");
+    }
+}
+
 /// Scenario: a graph needs more memory than allowed.
 /// Guarantee: the result is a histogram with the reason for the missing graph.
 #[test]
