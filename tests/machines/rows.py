@@ -132,8 +132,9 @@ steps() {
 }
 """
 
-# The work starts after the daemon has read the group. Then the group is frozen until the daemon, which reads every 15 s,
-# has read it again, so that the daemon and the kernel count the same time. The checks fail if it has not within 60 s.
+# The group is throttled only between the first and the last reading of the daemon, so that the daemon and the kernel
+# count the same time: the limit is low only while the process works, and then the group is frozen until the daemon,
+# which reads every 15 s, has read it again. The checks fail if it has not within 60 s.
 THROTTLED = """
 group_periods() { sed -n 's/^nr_throttled //p' $group/cpu.stat; }
 throttled_periods() {
@@ -143,6 +144,7 @@ throttled_periods() {
 steps() {
     described
     start busy threads WWAIT=1
+    echo "400000 100000" >$group/cpu.max
     answer ps gcwatch ps --format ndjson
     answer doctor gcwatch doctor --pid "$pid" --format json
     printf 'rules:\n  files: [/etc/rules]\n' >>/etc/gcwatch.yaml
@@ -151,6 +153,7 @@ steps() {
     wait_for_exports
     answer before cat $group/cpu.stat
     before=$(group_periods)
+    limit $group
     echo go >/run/busy.in
     i=0
     until wget -q -O - http://127.0.0.1:9464/api/v1/incidents | grep -q '"rule":"cpu.throttled"'; do
