@@ -115,6 +115,8 @@ mod requests;
 mod reverse;
 #[expect(clippy::disallowed_methods, reason = "rounds start at intervals")]
 mod rounds;
+#[deny(clippy::disallowed_types)]
+mod session;
 #[expect(clippy::disallowed_methods, reason = "settings are read within a deadline")]
 pub mod settings;
 mod shared;

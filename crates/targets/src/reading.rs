@@ -15,10 +15,11 @@ use crate::clock::Source;
 use crate::cpu_wait::CpuWaits;
 use crate::held_back::HeldBack;
 use crate::host::clocks;
-use crate::memory::{OverMemory, Share};
+use crate::memory::Share;
 use crate::others::WatchedProcess;
 use crate::requests::Batch;
 use crate::rounds::{Pace, Rounds};
+use crate::session::{HEADER_TIMEOUT, StreamError};
 use crate::settings;
 use crate::sink::RunSink;
 use crate::threads::Threads;
@@ -26,8 +27,6 @@ use crate::tool_cost::ToolCost;
 use crate::tool_thread::ToolThread;
 use processes::StreamProgress;
 
-/// Timeout for the stream's header. A runtime sends the header before it answers the command.
-const HEADER_TIMEOUT: Duration = Duration::from_secs(15);
 /// Periods of silence after which the decoder releases the events that it has held back. A runtime writes its pending
 /// events every 100 ms. The last step is longer than the time that the reconstruction waits for missing facts. Each
 /// step is slightly shorter than a multiple of a round.
@@ -418,25 +417,4 @@ impl<T: RunSink> StreamReading<T> {
 fn empty() -> GcStream {
     let settling = ReportTiming::After(LIVE_SETTLE_NS);
     GcStream::with_limits(Scope::Collections, settling, StreamLimits::one_live_process())
-}
-
-impl StreamError {
-    /// Returns whether the error is about the memory that the stream needs, and not about its contents.
-    pub(crate) fn is_over_memory(&self) -> bool {
-        matches!(
-            self,
-            Self::OverMemory(_) | Self::Damaged(nettrace::Error::LimitExceeded { .. })
-        )
-    }
-}
-
-/// Error returned if a stream is not read any further.
-#[derive(Debug, thiserror::Error)]
-pub(crate) enum StreamError {
-    #[error("the event stream is damaged: {0}")]
-    Damaged(#[from] nettrace::Error),
-    #[error("{0}")]
-    OverMemory(#[from] OverMemory),
-    #[error("the event stream did not start within {HEADER_TIMEOUT:?}")]
-    NoHeader,
 }

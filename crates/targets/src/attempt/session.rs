@@ -14,8 +14,9 @@ use crate::memory::OVER_MEMORY;
 use crate::order::{Order, STOP_TIMEOUT, ordered_to_stop};
 use crate::others::HealOutcome;
 use crate::pending::or_pending;
-use crate::reading::{StreamError, StreamReading};
+use crate::reading::StreamReading;
 use crate::requests::{self, RequestMessage};
+use crate::session::{Cause, Ending, Verdict};
 use crate::settings::{self, GcSettings};
 use crate::sink::{RunSink, Sink};
 use crate::tool_thread::ToolThread;
@@ -28,10 +29,6 @@ const SETTINGS_AFTER: Duration = Duration::from_secs(1);
 const HEAL_TIMEOUT: Duration = Duration::from_secs(5);
 /// Timeout for the probe before the healing. A runtime that is busy with another tool's command does not answer.
 const IDLE_TIMEOUT: Duration = Duration::from_secs(1);
-
-/// Detail for a process whose session the guard closed. The guard itself logs one message for all sessions.
-const CLOSED_BY_GUARD: &str = "gcwatch read nothing for several seconds, so its guard closed the session; \
-                               collections since then are missing; gcwatch re-attaches";
 
 impl<S: Sink> Attempt<S> {
     /// Reads the session to its end.
@@ -93,23 +90,18 @@ impl<S: Sink> Attempt<S> {
             log!(info: pid = self.key().pid, name = %bounded(&self.sketch.one_name()), "attached, .NET {version}");
         }
         let mut order = Order::Read;
-        let mut broken = None;
         let mut end_by = None;
-        let ended = loop {
+        let cause = loop {
             let timer = or_pending(reading.next_timer().map(sleep_until));
             tokio::select! {
                 read = self.shared.buffer.read(&mut session, &mut reading.stream), if !reading.rests() => match read {
-                    Ok(0) => break Ok(()),
+                    Ok(0) => break Cause::Closed,
                     Ok(n) => if let Err(error) = reading.take(n) {
-                        broken = Some(error);
-                        break Ok(());
+                        break Cause::Broken(error);
                     },
-                    Err(error) => break Err(error),
+                    Err(error) => break Cause::Failed(error.to_string()),
                 },
-                over = reading.memory.ended() => {
-                    broken = Some(StreamError::from(over));
-                    break Ok(());
-                }
+                over = reading.memory.ended() => break Cause::Broken(over.into()),
                 () = ordered_to_stop(&mut self.orders), if order == Order::Read => {
                     order = *self.orders.borrow();
                     end_by = Some(Instant::now() + STOP_TIMEOUT);
@@ -118,8 +110,7 @@ impl<S: Sink> Attempt<S> {
                 }
                 () = timer => {
                     if let Err(error) = reading.tick() {
-                        broken = Some(error);
-                        break Ok(());
+                        break Cause::Broken(error);
                     }
                     if reading.settings_are_due() && order == Order::Read {
                         // Use a separate task: its session is stopped even if this task no longer waits for the result.
@@ -161,8 +152,12 @@ impl<S: Sink> Attempt<S> {
         };
         // When the receiver is dropped, the task that reads requests stops its session.
         drop(requests);
-        let lived = reading.since.elapsed();
-        let closed_by_guard = session.was_closed_by_guard();
+        let ending = Ending {
+            order,
+            cause,
+            is_closed_by_guard: session.was_closed_by_guard(),
+            lived: reading.since.elapsed(),
+        };
         // Wait for the task that reads the settings and the task that heals the process, because their sessions must
         // also end.
         let end_by = end_by.unwrap_or_else(|| Instant::now() + STOP_TIMEOUT);
@@ -172,60 +167,50 @@ impl<S: Sink> Attempt<S> {
         if let Some(healing) = healing {
             let _late = timeout_at(end_by, healing).await;
         }
-        let over_memory = broken.as_ref().is_some_and(StreamError::is_over_memory);
-        let is_broken = broken.is_some();
-        let in_order = if let Some(problem) = broken {
+        let unfinished = if ending.is_broken() {
             reading.release();
-            if !closed_by_guard {
-                // Drain and ignore the remaining bytes, because the session must not stay in the process.
+            if ending.must_drain() {
                 let drained = timeout(STOP_TIMEOUT, session.drain(|_| ())).await;
                 drop(drained);
             }
-            Err(problem.to_string())
+            None
         } else {
-            let finished = reading.finish().map_err(|error| error.to_string());
+            let finished = reading.finish();
             // A process that exits while its session is stopped no longer answers; its stream is complete.
             let _stopped = session.stopped().await;
-            ended.map_err(|error| error.to_string()).and(finished)
+            finished.err()
         };
         self.kept.sink = Some(reading.sink);
-        match order {
-            Order::Read if over_memory => {
-                self.over_memory(&in_order.err().unwrap_or_default());
+        self.conclude(ending.verdict(unfinished.map(|error| error.to_string())))
+    }
+
+    /// Reports and logs the verdict about a session.
+    fn conclude(&mut self, verdict: Verdict) -> End {
+        match verdict {
+            Verdict::OverMemory { problem, lived } => {
+                self.over_memory(&problem);
                 End::Again {
                     lived,
                     over_memory: true,
                 }
             }
-            Order::Read => {
-                let detail = match &in_order {
-                    // The guard cut the stream off, so an error of the stream is not relevant.
-                    _ if closed_by_guard => CLOSED_BY_GUARD.to_owned(),
-                    Err(_) if is_broken => "the event stream is damaged; gcwatch re-attaches".to_owned(),
-                    Err(problem) => bounded(problem),
-                    Ok(()) => "the runtime ended the session; gcwatch re-attaches if the process still runs".to_owned(),
-                };
-                if let (Err(problem), false) = (&in_order, closed_by_guard) {
+            Verdict::Detached { detail, warning, lived } => {
+                if let Some(problem) = warning {
                     log!(
                         warn: pid = self.key().pid, name = %bounded(&self.sketch.one_name()),
-                        "the session failed: {}", bounded(problem)
+                        "the session failed: {problem}"
                     );
                 }
                 self.report(RunState::Detached { detail });
-                let lived = if is_broken && !closed_by_guard {
-                    Duration::ZERO
-                } else {
-                    lived
-                };
                 End::Again {
                     lived,
                     over_memory: false,
                 }
             }
-            Order::ShutDown | Order::Exclude => {
+            Verdict::Stopped(problem) => {
                 let detail = "gcwatch stopped the session".to_owned();
                 self.report(RunState::Detached { detail });
-                End::Stopped(in_order.err())
+                End::Stopped(problem)
             }
         }
     }
