@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use tokio::time::Instant;
+
 use crate::memory::OverMemory;
 use crate::order::Order;
 use crate::session::HEADER_TIMEOUT;
@@ -39,7 +41,7 @@ impl StreamError {
 pub(crate) enum Cause {
     /// The stream has ended.
     Closed,
-    /// No more bytes can be read, with the reason.
+    /// Reading failed, with the reason.
     Failed(String),
     /// The stream is not read any further, although bytes can follow.
     Broken(StreamError),
@@ -55,6 +57,9 @@ pub(crate) struct Ending {
     pub(crate) is_closed_by_guard: bool,
     /// Duration of the session.
     pub(crate) lived: Duration,
+    /// Time until which the driver waits for the tasks that run in addition, because their sessions must also end;
+    /// `None` if no task is running.
+    pub(crate) wait_until: Option<Instant>,
 }
 
 /// The verdict about a session that has ended.
@@ -190,6 +195,7 @@ mod tests {
             cause,
             is_closed_by_guard,
             lived: SESSION_DURATION,
+            wait_until: None,
         };
         ending.verdict(unfinished)
     }
@@ -275,6 +281,7 @@ mod tests {
                     cause: cause.clone(),
                     is_closed_by_guard,
                     lived: SESSION_DURATION,
+                    wait_until: None,
                 };
                 assert_eq!(ending.is_broken(), is_broken, "{ending:?}");
                 assert_eq!(ending.must_drain(), is_broken && !is_closed_by_guard, "{ending:?}");
