@@ -11,9 +11,10 @@
 //!
 //! Attaching runs immediately, on the executor of [`supervise()`]. [`Readers`] reads sessions in rounds (`rounds`).
 //!
-//! `registry`, `backoff`, `filter`, `memory`, `identity`, `clock` and the decisions of `others` are pure: their facts
-//! (from `facts` and `host`) and the time are arguments. All other modules do I/O. A task reports only to its
-//! [`sink::RunSink`], which is the feed of the pipeline.
+//! `session` decides what happens during a session: `Session::step` takes bytes, results, orders and the time, and
+//! returns the work for its driver in `attempt`. `session`, `registry`, `backoff`, `filter`, `memory`, `identity`,
+//! `clock` and the decisions of `others` are pure: their facts (from `facts` and `host`) and the time are arguments.
+//! All other modules do I/O. A task reports only to its [`sink::RunSink`], which is the feed of the pipeline.
 //!
 //! # Invariants
 //!
@@ -33,8 +34,8 @@
 //!    facts about the host
 //! 2. [`options`], `filter`, `identity`, `registry`, `backoff`, `memory`, [`clock`]: decisions
 //! 3. [`guard`], [`black_box`], `buffer`, `rounds`: reading streams
-//! 4. `order`, `others`, `shared`, `requests`, `reading`, `attempt` with its session: one process; each module uses
-//!    only the previous ones
+//! 4. `order`, `others`, `shared`, `requests`, `session`, `reading`, `attempt` with the driver of the session: one
+//!    process; each module uses only the previous ones
 //! 5. [`supervise()`]: all processes
 
 // Time is a value: only the modules with an exception, and tests, read a clock (clippy.toml).
@@ -106,7 +107,6 @@ mod others;
 pub mod own_file;
 mod pending;
 pub mod proc_file;
-#[expect(clippy::disallowed_methods, reason = "collections have a lag")]
 mod reading;
 mod registry;
 #[expect(clippy::disallowed_methods, reason = "a session of requests has deadlines")]
@@ -115,6 +115,8 @@ mod requests;
 mod reverse;
 #[expect(clippy::disallowed_methods, reason = "rounds start at intervals")]
 mod rounds;
+#[deny(clippy::disallowed_types)]
+mod session;
 #[expect(clippy::disallowed_methods, reason = "settings are read within a deadline")]
 pub mod settings;
 mod shared;

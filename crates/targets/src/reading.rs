@@ -1,4 +1,5 @@
-//! Decodes a stream, reports its contents, and performs actions that are due without new bytes.
+//! Decodes a stream and reports its contents. The caller passes the time, and decides when the stream is read
+//! (`session`).
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -10,15 +11,14 @@ use clr_gc::stream::{AdvanceOutcome, GcStream, Observed, Scope, StreamLimits};
 use nettrace::Ending;
 use tokio::time::Instant;
 
-use crate::buffer::READ_BYTES;
 use crate::clock::Source;
 use crate::cpu_wait::CpuWaits;
 use crate::held_back::HeldBack;
 use crate::host::clocks;
-use crate::memory::{OverMemory, Share};
+use crate::memory::Share;
 use crate::others::WatchedProcess;
 use crate::requests::Batch;
-use crate::rounds::{Pace, Rounds};
+use crate::session::{Decoded, StreamError};
 use crate::settings;
 use crate::sink::RunSink;
 use crate::threads::Threads;
@@ -26,49 +26,25 @@ use crate::tool_cost::ToolCost;
 use crate::tool_thread::ToolThread;
 use processes::StreamProgress;
 
-/// Timeout for the stream's header. A runtime sends the header before it answers the command.
-const HEADER_TIMEOUT: Duration = Duration::from_secs(15);
-/// Periods of silence after which the decoder releases the events that it has held back. A runtime writes its pending
-/// events every 100 ms. The last step is longer than the time that the reconstruction waits for missing facts. Each
-/// step is slightly shorter than a multiple of a round.
-const QUIET_STEPS: [Duration; 3] = [
-    Duration::from_millis(390),
-    Duration::from_millis(790),
-    Duration::from_millis(2590),
-];
-/// Time after a collection due to scarce memory during which no other session is started.
-const SESSIONS_AFTER_SCARCITY: Duration = Duration::from_secs(30);
 /// Interval between progress reports while bytes arrive.
 const PROGRESS_INTERVAL: Duration = Duration::from_secs(1);
-/// Time without reaching the end of the waiting bytes after which a stream counts as undrained.
-const UNDRAINED_AFTER: Duration = Duration::from_secs(1);
 
 /// A stream that is being read, and the receiver of its contents.
 pub(crate) struct StreamReading<T> {
     pub(crate) stream: GcStream,
     pub(crate) sink: T,
-    pub(crate) since: Instant,
     /// Memory held by the stream, as a share of the total for all streams.
     pub(crate) memory: Share,
     ahead_ns: Option<i64>,
     bytes: u64,
-    pace: Pace,
-    last_bytes: Instant,
-    /// Time since which every read has filled the buffer; `None` if the last read reached the end of the waiting bytes.
-    full_since: Option<Instant>,
-    reported_undrained: bool,
-    /// Number of [`QUIET_STEPS`] taken since the last bytes; `None` if no further step is needed.
-    quiet_steps: Option<usize>,
     source: Option<Source>,
     base: Option<TimeBase>,
     reported_bytes: u64,
     progress_at: Instant,
     /// Unfinished operations as last reported.
     reported_open: OpenOperations,
-    /// Time at which the settings are read; `None` if the settings are not to be read or their reading has started.
-    pub(crate) settings_at: Option<Instant>,
-    /// Time of the last collection due to scarce memory; `None` if no such collection was observed.
-    scarce_at: Option<Instant>,
+    /// Whether a collection due to scarce memory was observed since the last results.
+    is_scarce: bool,
     /// Whether the collector was observed to adapt the number of heaps.
     adapts: bool,
     /// Sessions of other tools in the process; `None` if these sessions are not visible.
@@ -88,27 +64,19 @@ pub(crate) struct StreamReading<T> {
 }
 
 impl<T: RunSink> StreamReading<T> {
-    pub(crate) fn new(sink: T, ahead_ns: Option<i64>, rounds: Arc<Rounds>, memory: Share) -> Self {
-        let now = Instant::now();
+    pub(crate) fn new(sink: T, ahead_ns: Option<i64>, memory: Share, now: Instant) -> Self {
         Self {
             stream: empty(),
             sink,
-            since: now,
             memory,
             ahead_ns,
             bytes: 0,
-            pace: Pace::new(rounds, now),
-            last_bytes: now,
-            full_since: None,
-            reported_undrained: false,
-            quiet_steps: None,
             source: None,
             base: None,
             reported_bytes: 0,
             progress_at: now,
             reported_open: OpenOperations::default(),
-            settings_at: None,
-            scarce_at: None,
+            is_scarce: false,
             adapts: false,
             others: None,
             tool_thread: ToolThread::new(None),
@@ -120,16 +88,11 @@ impl<T: RunSink> StreamReading<T> {
         }
     }
 
-    /// Handles `n` bytes that were appended to the stream.
-    pub(crate) fn take(&mut self, n: usize) -> Result<(), StreamError> {
-        let now = Instant::now();
+    /// Decodes `n` bytes that were appended to the stream.
+    pub(crate) fn take(&mut self, n: usize, now: Instant) -> Result<Decoded, StreamError> {
         self.bytes += n as u64;
-        self.pace.take(n, now);
-        self.last_bytes = now;
-        self.quiet_steps = Some(0);
-        self.observe_fullness(n, now);
         let mut adapts = self.adapts;
-        let advanced = self.advance(|observed| adapts = adapts || settings::adapts(observed));
+        let advanced = self.advance(now, |observed| adapts = adapts || settings::adapts(observed));
         if adapts && !std::mem::replace(&mut self.adapts, true) {
             self.sink.learned(None, vec![settings::adaptive()]);
         }
@@ -139,23 +102,21 @@ impl<T: RunSink> StreamReading<T> {
             self.report_progress(now);
         } else if !self.reported_open.is_nothing() {
             // Report the end of an operation immediately.
-            self.report_open();
+            self.report_open(now);
         }
-        advanced
+        advanced.map(|()| self.decoded())
     }
 
-    fn observe_fullness(&mut self, n: usize, now: Instant) {
-        self.full_since = (n >= READ_BYTES).then(|| self.full_since.unwrap_or(now));
-        let undrained = self
-            .full_since
-            .is_some_and(|since| now.saturating_duration_since(since) >= UNDRAINED_AFTER);
-        if std::mem::replace(&mut self.reported_undrained, undrained) != undrained {
-            self.sink.undrained(undrained);
+    /// Returns the results of the decoder since the last call.
+    fn decoded(&mut self) -> Decoded {
+        Decoded {
+            has_header: self.source.is_some(),
+            is_scarce: std::mem::take(&mut self.is_scarce),
         }
     }
 
     /// Decodes the available bytes and reports the results.
-    fn advance(&mut self, mut observer: impl FnMut(&Observed<'_>)) -> Result<(), StreamError> {
+    fn advance(&mut self, now: Instant, mut observer: impl FnMut(&Observed<'_>)) -> Result<(), StreamError> {
         loop {
             let Self { stream, others, .. } = self;
             let advanced = stream.advance(|observed| {
@@ -167,7 +128,7 @@ impl<T: RunSink> StreamReading<T> {
             self.set_base();
             let waiting = self.held.as_ref().map_or(0, HeldBack::memory_bytes);
             let held = self.stream.memory_bytes() + waiting;
-            self.report_outcomes();
+            self.report_outcomes(now);
             self.memory.set(held, || self.stream.largest_store())?;
             if advanced? == AdvanceOutcome::Drained {
                 return Ok(());
@@ -181,41 +142,24 @@ impl<T: RunSink> StreamReading<T> {
         let _holds_nothing = self.memory.set(0, || ("nothing", 0));
     }
 
-    /// Returns whether reading is paused, although bytes can be available.
-    pub(crate) fn rests(&self) -> bool {
-        self.pace.until.is_some()
+    /// Releases the events that the decoder has held back, after a silence of this duration. Also returns whether the
+    /// decoder would report more after a longer silence.
+    pub(crate) fn flush(&mut self, silent: Duration, now: Instant) -> Result<(Decoded, bool), StreamError> {
+        self.stream.flush();
+        self.advance(now, |_| ())?;
+        self.stream.quiet(i64::try_from(silent.as_nanos()).unwrap_or(i64::MAX));
+        self.report_outcomes(now);
+        Ok((self.decoded(), self.stream.is_waiting()))
     }
 
-    /// Removes the pauses, so that the stream is read to its end as fast as possible.
-    pub(crate) fn hurry(&mut self) {
-        self.pace.hurry(Instant::now());
-    }
-
-    /// Handles a timer returned by [`Self::next_timer`].
-    pub(crate) fn tick(&mut self) -> Result<(), StreamError> {
-        let now = Instant::now();
-        self.pace.pass(now);
-        if self.source.is_none() && now >= self.since + HEADER_TIMEOUT {
-            return Err(StreamError::NoHeader);
-        }
-        let silent = now.saturating_duration_since(self.last_bytes);
-        if let Some(step) = self.quiet_steps
-            && QUIET_STEPS.get(step).is_some_and(|after| silent >= *after)
-        {
-            self.stream.flush();
-            self.advance(|_| ())?;
-            self.stream.quiet(i64::try_from(silent.as_nanos()).unwrap_or(i64::MAX));
-            self.report_outcomes();
-            let more = step + 1 < QUIET_STEPS.len() && self.stream.is_waiting();
-            self.quiet_steps = more.then_some(step + 1);
-        }
+    /// Reports progress and released outcomes, and reads threads, if they are due. See [`Self::next_timer`].
+    pub(crate) fn report(&mut self, now: Instant) {
         if self.is_news() && now >= self.progress_at {
             self.report_progress(now);
         }
         self.report_held(now);
         let at = self.offset_now();
         self.cpu.tick(now, at);
-        Ok(())
     }
 
     /// Returns whether the next progress report has content. Operations can start and end without new bytes, because
@@ -224,55 +168,22 @@ impl<T: RunSink> StreamReading<T> {
         self.bytes != self.reported_bytes || self.stream.open() != self.reported_open
     }
 
-    /// Returns the next time at which [`Self::tick`] has work, or `None` if only new bytes cause work, as for a process
-    /// that does not collect.
+    /// Returns the next time at which [`Self::report`] has work, or `None` if only new bytes cause work.
     pub(crate) fn next_timer(&self) -> Option<Instant> {
-        let header = self.source.is_none().then(|| self.since + HEADER_TIMEOUT);
-        let quiet = self
-            .quiet_steps
-            .and_then(|step| QUIET_STEPS.get(step))
-            .map(|after| self.last_bytes + *after);
         let progress = self.is_news().then_some(self.progress_at);
         let held = self.held.as_ref().and_then(HeldBack::next);
-        let times = [
-            self.pace.next(),
-            header,
-            quiet,
-            progress,
-            self.settings_at,
-            held,
-            self.cpu.next(),
-        ];
-        times.into_iter().flatten().min()
-    }
-
-    /// Returns whether the settings must be read now. Returns `true` once, and not while memory is scarce.
-    pub(crate) fn settings_are_due(&mut self) -> bool {
-        let now = Instant::now();
-        let is_due = self.settings_at.is_some_and(|at| at <= now);
-        if is_due {
-            self.settings_at = self.is_scarce_until();
-        }
-        is_due && self.settings_at.is_none()
-    }
-
-    /// Returns the time until which no other session is started because memory is scarce, or `None` if memory is not
-    /// scarce.
-    pub(crate) fn is_scarce_until(&self) -> Option<Instant> {
-        let now = Instant::now();
-        let until = self.scarce_at.map(|at| at + SESSIONS_AFTER_SCARCITY);
-        until.filter(|until| *until > now)
+        [progress, held, self.cpu.next()].into_iter().flatten().min()
     }
 
     /// Handles the end of the stream.
-    pub(crate) fn finish(&mut self) -> Result<(), StreamError> {
+    pub(crate) fn finish(&mut self, now: Instant) -> Result<(), StreamError> {
         self.stream.finish();
-        let advanced = self.advance(|_| ());
+        let advanced = self.advance(now, |_| ());
         let in_order = self.stream.decoder().ending() == Some(Ending::Clean);
         self.stream.end();
-        self.report_outcomes();
+        self.report_outcomes(now);
         self.requests_stopped();
-        self.report_progress(Instant::now());
+        self.report_progress(now);
         self.sink.closed(in_order);
         advanced
     }
@@ -296,10 +207,9 @@ impl<T: RunSink> StreamReading<T> {
         self.source?.offset(self.stream.header()?, clocks())
     }
 
-    fn report_outcomes(&mut self) {
+    fn report_outcomes(&mut self, now: Instant) {
         while let Some((_, mut outcome)) = self.stream.next_outcome() {
             if let Outcome::Collection(collection) = &mut outcome {
-                let now = Instant::now();
                 let (observed, looks) = self.others.as_ref().map_or((None, 0), |run| {
                     let others = run.others();
                     (others.observes(now), others.found_nobody())
@@ -319,11 +229,11 @@ impl<T: RunSink> StreamReading<T> {
                     collection.reason,
                     Some(GcReason::OUT_OF_SPACE_SOH | GcReason::OUT_OF_SPACE_LOH)
                 ) {
-                    self.scarce_at = Some(now);
+                    self.is_scarce = true;
                 }
             }
             match &mut self.held {
-                Some(held) => held.push(outcome, Instant::now()),
+                Some(held) => held.push(outcome, now),
                 None => self.sink.observe(outcome),
             }
         }
@@ -392,10 +302,10 @@ impl<T: RunSink> StreamReading<T> {
             lost_events: stats.lost,
             undecodable: self.stream.undecodable(),
         });
-        self.report_open();
+        self.report_open(now);
     }
 
-    fn report_open(&mut self) {
+    fn report_open(&mut self, now: Instant) {
         let open = self.stream.open();
         if open == self.reported_open {
             return;
@@ -408,7 +318,7 @@ impl<T: RunSink> StreamReading<T> {
         if let (Some(true), Some(begun), Some(run)) =
             (open.requested_by_tool, open.stop.or(open.collection), &self.others)
         {
-            run.others().dumped(begun, Instant::now());
+            run.others().dumped(begun, now);
         }
         self.sink.open(open);
     }
@@ -418,25 +328,4 @@ impl<T: RunSink> StreamReading<T> {
 fn empty() -> GcStream {
     let settling = ReportTiming::After(LIVE_SETTLE_NS);
     GcStream::with_limits(Scope::Collections, settling, StreamLimits::one_live_process())
-}
-
-impl StreamError {
-    /// Returns whether the error is about the memory that the stream needs, and not about its contents.
-    pub(crate) fn is_over_memory(&self) -> bool {
-        matches!(
-            self,
-            Self::OverMemory(_) | Self::Damaged(nettrace::Error::LimitExceeded { .. })
-        )
-    }
-}
-
-/// Error returned if a stream is not read any further.
-#[derive(Debug, thiserror::Error)]
-pub(crate) enum StreamError {
-    #[error("the event stream is damaged: {0}")]
-    Damaged(#[from] nettrace::Error),
-    #[error("{0}")]
-    OverMemory(#[from] OverMemory),
-    #[error("the event stream did not start within {HEADER_TIMEOUT:?}")]
-    NoHeader,
 }

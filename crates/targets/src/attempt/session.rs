@@ -1,9 +1,10 @@
-//! Reads a session from its first byte to its last.
+//! Reads a session from its first byte to its last: the driver of [`Session`], which makes the decisions.
 
 use std::sync::Arc;
 use std::time::Duration;
 
 use dotnet_diagnostics::{Client, Error};
+use tokio::sync::mpsc::Receiver;
 use tokio::task::{JoinError, JoinHandle};
 use tokio::time::{Instant, sleep_until, timeout, timeout_at};
 
@@ -11,27 +12,37 @@ use super::{Attempt, End, StartedSession};
 use crate::cpu_wait::CpuWaits;
 use crate::kept_run::KeptRun;
 use crate::memory::OVER_MEMORY;
-use crate::order::{Order, STOP_TIMEOUT, ordered_to_stop};
-use crate::others::HealOutcome;
+use crate::order::{STOP_TIMEOUT, ordered_to_stop};
+use crate::others::{HealOutcome, WatchedProcess};
 use crate::pending::or_pending;
-use crate::reading::{StreamError, StreamReading};
+use crate::reading::StreamReading;
 use crate::requests::{self, RequestMessage};
+use crate::session::{Input, Output, Session, Verdict};
 use crate::settings::{self, GcSettings};
 use crate::sink::{RunSink, Sink};
 use crate::tool_thread::ToolThread;
 use processes::RunState;
 use processes::text::bounded;
 
-/// Delay between the start of a session and the session that reads the settings.
-const SETTINGS_AFTER: Duration = Duration::from_secs(1);
 /// Timeout for the healing session, which normally takes less than 0.1 s.
 const HEAL_TIMEOUT: Duration = Duration::from_secs(5);
 /// Timeout for the probe before the healing. A runtime that is busy with another tool's command does not answer.
 const IDLE_TIMEOUT: Duration = Duration::from_secs(1);
 
-/// Detail for a process whose session the guard closed. The guard itself logs one message for all sessions.
-const CLOSED_BY_GUARD: &str = "gcwatch read nothing for several seconds, so its guard closed the session; \
-                               collections since then are missing; gcwatch re-attaches";
+/// A session that is being read, and the tasks that run in addition.
+struct OngoingSession<T> {
+    /// Decides what happens.
+    state: Session,
+    session: dotnet_diagnostics::Session,
+    client: Arc<Client>,
+    reading: StreamReading<T>,
+    /// The task that reads the settings; `None` if it is not running.
+    settings: Option<JoinHandle<Result<Option<GcSettings>, Error>>>,
+    /// The task that heals the process; `None` if it is not running.
+    healing: Option<JoinHandle<Result<HealOutcome, Error>>>,
+    /// Messages from the task that reads requests; `None` if requests are not read.
+    requests: Option<Receiver<RequestMessage>>,
+}
 
 impl<S: Sink> Attempt<S> {
     /// Reads the session to its end.
@@ -40,8 +51,20 @@ impl<S: Sink> Attempt<S> {
         (self.kept, end)
     }
 
-    #[expect(clippy::too_many_lines, reason = "one select over all events of a session")]
     async fn read_to_end(&mut self, begun: Box<StartedSession>) -> End {
+        let mut ongoing = match self.start_reading(begun) {
+            Ok(ongoing) => ongoing,
+            Err(end) => return end,
+        };
+        while !ongoing.state.has_ended() {
+            if let Some(input) = self.next_input(&mut ongoing).await {
+                self.apply(&mut ongoing, input);
+            }
+        }
+        self.finish(ongoing).await
+    }
+
+    fn start_reading(&mut self, begun: Box<StartedSession>) -> Result<Box<OngoingSession<S::Run>>, End> {
         let StartedSession {
             mut session,
             client,
@@ -51,22 +74,21 @@ impl<S: Sink> Attempt<S> {
             needed_mb,
         } = *begun;
         if let Err(error) = session.move_here() {
-            return self.unattachable(error.obstacle());
+            return Err(self.unattachable(error.obstacle()));
         }
         let Some(sink) = self.kept.sink.take() else {
-            return End::FAILED;
+            return Err(End::FAILED);
         };
         let version = self
             .sketch
             .runtime
             .clone()
             .unwrap_or_else(|| "of unknown version".to_owned());
-        let share = self.shared.memory.share();
-        let mut reading = StreamReading::new(sink, ahead_ns, Arc::clone(&self.shared.readers.rounds), share);
-        if self.options.read_settings && !self.kept.settings_read {
-            reading.settings_at = Some(reading.since + SETTINGS_AFTER);
-        }
-        reading.others.clone_from(&watched);
+        let now = Instant::now();
+        let reads_settings = self.options.read_settings && !self.kept.settings_read;
+        let state = Session::new(now, Arc::clone(&self.shared.readers.rounds), reads_settings);
+        let mut reading = StreamReading::new(sink, ahead_ns, self.shared.memory.share(), now);
+        reading.others = watched;
         reading.tool_thread = ToolThread::new(self.visible.then(|| self.key().pid));
         reading.cpu = CpuWaits::new(self.visible.then(|| self.key()), self.shared.threads.clone());
         if let Some(keeper) = self.shared.readers.keeper(self.key()) {
@@ -86,146 +108,183 @@ impl<S: Sink> Attempt<S> {
                 self.orders.clone(),
             ));
         }
-        let mut settings: Option<JoinHandle<_>> = None;
-        let mut healing: Option<JoinHandle<_>> = None;
         reading.sink.state(RunState::Attached);
         if self.kept.reported.replace(RunState::Attached) != Some(RunState::Attached) {
             log!(info: pid = self.key().pid, name = %bounded(&self.sketch.one_name()), "attached, .NET {version}");
         }
-        let mut order = Order::Read;
-        let mut broken = None;
-        let mut end_by = None;
-        let ended = loop {
-            let timer = or_pending(reading.next_timer().map(sleep_until));
-            tokio::select! {
-                read = self.shared.buffer.read(&mut session, &mut reading.stream), if !reading.rests() => match read {
-                    Ok(0) => break Ok(()),
-                    Ok(n) => if let Err(error) = reading.take(n) {
-                        broken = Some(error);
-                        break Ok(());
-                    },
-                    Err(error) => break Err(error),
-                },
-                over = reading.memory.ended() => {
-                    broken = Some(StreamError::from(over));
-                    break Ok(());
+        Ok(Box::new(OngoingSession {
+            state,
+            session,
+            client,
+            reading,
+            settings: None,
+            healing: None,
+            requests,
+        }))
+    }
+
+    /// Waits for the next event of a session. Returns `None` if the event is reported and decides nothing.
+    async fn next_input(&mut self, ongoing: &mut OngoingSession<S::Run>) -> Option<Input> {
+        let OngoingSession {
+            state,
+            session,
+            reading,
+            settings,
+            healing,
+            requests,
+            ..
+        } = ongoing;
+        let timers = [state.next_timer(), reading.next_timer()];
+        let timer = or_pending(timers.into_iter().flatten().min().map(sleep_until));
+        let input = tokio::select! {
+            read = self.shared.buffer.read(session, &mut reading.stream), if !state.rests() => match read {
+                Ok(count) => Input::Bytes(count),
+                Err(error) => Input::Failed(error.to_string()),
+            },
+            over = reading.memory.ended() => Input::Broken(over.into()),
+            () = ordered_to_stop(&mut self.orders), if state.awaits_order() => Input::Order(*self.orders.borrow()),
+            () = timer => Input::Time,
+            read = joined(settings) => {
+                *settings = None;
+                self.kept.settings_read = true;
+                self.take_settings(reading, read);
+                Input::SettingsRead
+            }
+            () = or_pending(reading.others.as_ref().map(|watched| watched.is_due())), if state.awaits_healing() => {
+                Input::HealingDue(*self.orders.borrow())
+            }
+            news = or_pending(requests.as_mut().map(Receiver::recv)) => match news {
+                Some(news) => {
+                    self.take_requests(reading, news);
+                    return None;
                 }
-                () = ordered_to_stop(&mut self.orders), if order == Order::Read => {
-                    order = *self.orders.borrow();
-                    end_by = Some(Instant::now() + STOP_TIMEOUT);
-                    session.request_stop();
-                    reading.hurry();
+                // The task that reads requests has ended.
+                None => {
+                    *requests = None;
+                    Input::RequestsEnded
                 }
-                () = timer => {
-                    if let Err(error) = reading.tick() {
-                        broken = Some(error);
-                        break Ok(());
-                    }
-                    if reading.settings_are_due() && order == Order::Read {
-                        // Use a separate task: its session is stopped even if this task no longer waits for the result.
-                        settings = Some(self.shared.commands.spawn(settings::read(Arc::clone(&client))));
-                    }
-                }
-                read = joined(&mut settings) => {
-                    settings = None;
-                    self.kept.settings_read = true;
-                    self.take_settings(&mut reading, read);
-                }
-                () = or_pending(watched.as_ref().map(|watched| watched.is_due())),
-                    if order == Order::Read && healing.is_none() =>
-                {
-                    let Some(watched) = &watched else { continue };
-                    if *self.orders.borrow() != Order::Read {
-                        // The daemon is shutting down, so no further session starts.
-                    } else if let Some(until) = reading.is_scarce_until() {
-                        watched.others().postpone(until);
-                    } else if watched.others().begin(Instant::now()) {
-                        // Use a separate task, as for the settings.
-                        let client = Arc::clone(&client);
-                        healing = Some(self.shared.commands.spawn(heal(client)));
-                    }
-                }
-                news = or_pending(requests.as_mut().map(|requests| requests.recv())) => match news {
-                    Some(news) => self.take_requests(&mut reading, news),
-                    // The task that reads requests has ended.
-                    None => {
-                        requests = None;
-                        reading.requests_stopped();
-                    }
-                },
-                healed = joined(&mut healing) => {
-                    healing = None;
-                    self.take_healed(&mut reading, healed);
-                }
+            },
+            healed = joined(healing) => {
+                *healing = None;
+                self.take_healed(reading, healed);
+                Input::Healed
             }
         };
+        Some(input)
+    }
+
+    /// Applies an input to a session, and carries out the outputs.
+    fn apply(&self, ongoing: &mut OngoingSession<S::Run>, input: Input) {
+        let now = Instant::now();
+        let mut next = Some(input);
+        while let Some(input) = next.take() {
+            for output in ongoing.state.step(now, input).into_iter().flatten() {
+                // At most the last output has a result.
+                next = self.carry_out(ongoing, now, output);
+            }
+        }
+    }
+
+    /// Carries out an output. Returns the result as an input, if there is one.
+    fn carry_out(&self, ongoing: &mut OngoingSession<S::Run>, now: Instant, output: Output) -> Option<Input> {
+        let OngoingSession { reading, client, .. } = ongoing;
+        match output {
+            Output::Undrained(is_undrained) => reading.sink.undrained(is_undrained),
+            Output::Decode(count) => {
+                return Some(reading.take(count, now).map_or_else(Input::Broken, Input::Decoded));
+            }
+            Output::Flush(silent) => {
+                let flushed = reading.flush(silent, now);
+                return Some(
+                    flushed.map_or_else(Input::Broken, |(decoded, is_waiting)| Input::Flushed {
+                        decoded,
+                        is_waiting,
+                    }),
+                );
+            }
+            Output::Report => reading.report(now),
+            Output::ReadSettings => {
+                // Use a separate task: its session is stopped even if this task no longer waits for the result.
+                let settings = settings::read(Arc::clone(client));
+                ongoing.settings = Some(self.shared.commands.spawn(settings));
+            }
+            Output::Heal => {
+                let begins = |watched: &Arc<WatchedProcess>| watched.others().begin(now);
+                if reading.others.as_ref().is_some_and(begins) {
+                    // Use a separate task, as for the settings.
+                    let healing = heal(Arc::clone(client));
+                    ongoing.healing = Some(self.shared.commands.spawn(healing));
+                    return Some(Input::HealingStarted);
+                }
+            }
+            Output::PostponeHealing(until) => {
+                if let Some(watched) = &reading.others {
+                    watched.others().postpone(until);
+                }
+            }
+            Output::RequestStop => ongoing.session.request_stop(),
+            Output::ReleaseOutcomes => reading.requests_stopped(),
+        }
+        None
+    }
+
+    /// Finishes a session that has ended: waits for its tasks, finishes or releases its stream, and reports the
+    /// verdict.
+    async fn finish(&mut self, mut ongoing: Box<OngoingSession<S::Run>>) -> End {
         // When the receiver is dropped, the task that reads requests stops its session.
-        drop(requests);
-        let lived = reading.since.elapsed();
-        let closed_by_guard = session.was_closed_by_guard();
-        // Wait for the task that reads the settings and the task that heals the process, because their sessions must
-        // also end.
-        let end_by = end_by.unwrap_or_else(|| Instant::now() + STOP_TIMEOUT);
-        if let Some(settings) = settings {
-            let _late = timeout_at(end_by, settings).await;
+        ongoing.requests = None;
+        let is_closed_by_guard = ongoing.session.was_closed_by_guard();
+        let ending = ongoing.state.ending(Instant::now(), is_closed_by_guard);
+        if let (Some(until), Some(settings)) = (ending.wait_until, ongoing.settings.take()) {
+            let _late = timeout_at(until, settings).await;
         }
-        if let Some(healing) = healing {
-            let _late = timeout_at(end_by, healing).await;
+        if let (Some(until), Some(healing)) = (ending.wait_until, ongoing.healing.take()) {
+            let _late = timeout_at(until, healing).await;
         }
-        let over_memory = broken.as_ref().is_some_and(StreamError::is_over_memory);
-        let is_broken = broken.is_some();
-        let in_order = if let Some(problem) = broken {
-            reading.release();
-            if !closed_by_guard {
-                // Drain and ignore the remaining bytes, because the session must not stay in the process.
-                let drained = timeout(STOP_TIMEOUT, session.drain(|_| ())).await;
+        let unfinished = if ending.is_broken() {
+            ongoing.reading.release();
+            if ending.must_drain() {
+                let drained = timeout(STOP_TIMEOUT, ongoing.session.drain(|_| ())).await;
                 drop(drained);
             }
-            Err(problem.to_string())
+            None
         } else {
-            let finished = reading.finish().map_err(|error| error.to_string());
+            let finished = ongoing.reading.finish(Instant::now());
             // A process that exits while its session is stopped no longer answers; its stream is complete.
-            let _stopped = session.stopped().await;
-            ended.map_err(|error| error.to_string()).and(finished)
+            let _stopped = ongoing.session.stopped().await;
+            finished.err()
         };
-        self.kept.sink = Some(reading.sink);
-        match order {
-            Order::Read if over_memory => {
-                self.over_memory(&in_order.err().unwrap_or_default());
+        self.kept.sink = Some(ongoing.reading.sink);
+        self.conclude(ending.verdict(unfinished.map(|error| error.to_string())))
+    }
+
+    /// Reports and logs the verdict about a session.
+    fn conclude(&mut self, verdict: Verdict) -> End {
+        match verdict {
+            Verdict::OverMemory { problem, lived } => {
+                self.over_memory(&problem);
                 End::Again {
                     lived,
                     over_memory: true,
                 }
             }
-            Order::Read => {
-                let detail = match &in_order {
-                    // The guard cut the stream off, so an error of the stream is not relevant.
-                    _ if closed_by_guard => CLOSED_BY_GUARD.to_owned(),
-                    Err(_) if is_broken => "the event stream is damaged; gcwatch re-attaches".to_owned(),
-                    Err(problem) => bounded(problem),
-                    Ok(()) => "the runtime ended the session; gcwatch re-attaches if the process still runs".to_owned(),
-                };
-                if let (Err(problem), false) = (&in_order, closed_by_guard) {
+            Verdict::Detached { detail, warning, lived } => {
+                if let Some(problem) = warning {
                     log!(
                         warn: pid = self.key().pid, name = %bounded(&self.sketch.one_name()),
-                        "the session failed: {}", bounded(problem)
+                        "the session failed: {problem}"
                     );
                 }
                 self.report(RunState::Detached { detail });
-                let lived = if is_broken && !closed_by_guard {
-                    Duration::ZERO
-                } else {
-                    lived
-                };
                 End::Again {
                     lived,
                     over_memory: false,
                 }
             }
-            Order::ShutDown | Order::Exclude => {
+            Verdict::Stopped(problem) => {
                 let detail = "gcwatch stopped the session".to_owned();
                 self.report(RunState::Detached { detail });
-                End::Stopped(in_order.err())
+                End::Stopped(problem)
             }
         }
     }
