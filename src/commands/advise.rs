@@ -6,6 +6,7 @@ use base::clock::now_unix_ns;
 use base::time::rfc3339;
 use clr_gc::stream::Scope;
 use gc_advice::advice::{Subject, Terms, advise};
+use gc_advice::basis::SizingBasis;
 use gc_advice::configuration::{Configuration, StreamFacts};
 use gc_advice::observation::{Observation, Surroundings};
 use gc_advice::proof::{ADMITTED, HitRates};
@@ -64,7 +65,8 @@ pub(crate) fn run(args: &AdviseArgs) -> anyhow::Result<bool> {
         observation.surroundings = outside.surroundings;
         let configuration = configuration(&recording, history, &observation, has_samples, &outside, args);
         let limits: Vec<u64> = args.at.iter().map(|size| size.0).collect();
-        let sized = size((name.as_deref(), subject.pid), &configuration, &observation, &limits);
+        let basis = SizingBasis::from_observation(&observation);
+        let sized = size((name.as_deref(), subject.pid), &configuration, &basis, &limits);
         let of = Subject {
             process: name.as_deref(),
             pid: subject.pid,

@@ -24,10 +24,10 @@ use crate::pipeline::Pipeline;
 
 /// File name in the state directory.
 const NAME: &str = "profiles.jsonl";
-/// Maximum size of the file, in bytes. Two periods of a service take 8 KB.
+/// Maximum size of the file, in bytes. Two periods of a service take 12 KB.
 const MAX_BYTES: u64 = 32 << 20;
 /// Version of the format. Files of other versions are not read.
-const VERSION: u32 = 1;
+const VERSION: u32 = 2;
 /// Interval between writes of the profiles.
 const WRITE_INTERVAL: Duration = Duration::from_secs(300);
 
@@ -196,9 +196,9 @@ mod tests {
         assert_eq!(read(), Ok(0));
         put("{\"vers");
         assert!(read().is_err());
-        put("{\"version\":2}\n{}\n");
-        assert!(read().unwrap_err().contains("version 2"));
-        put("{\"version\":1}\n{\"service\":\n");
+        put("{\"version\":1}\n{}\n");
+        assert!(read().unwrap_err().contains("version 1"));
+        put("{\"version\":2}\n{\"service\":\n");
         assert_eq!(read(), Ok(1));
     }
 }

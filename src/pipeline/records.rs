@@ -18,7 +18,7 @@ use std::sync::Arc;
 
 use api::view::{
     AlertView, ChangeRecord, CollectionLookupError, CollectionRecord, HistoryColumns, ProcessRecord, ProcessRow,
-    ReportedRequests, RuleView, TargetView,
+    ReportedRequests, RuleView, SizingRecord, TargetView,
 };
 use base::time::Moment;
 use evidence::black_box::files::Files;
@@ -163,6 +163,14 @@ impl Records {
         let exited = processes.exited.find(pid)?.clone();
         Some((Arc::clone(&exited.run), Some(exited)))
     }
+
+    /// Returns the records of all services, or only of the service of the process with this pid. The result is empty if
+    /// no process with the pid is known.
+    fn for_service<T>(&self, pid: Option<u32>, records: impl Fn(Option<&str>) -> Vec<T>) -> Vec<T> {
+        let Some(pid) = pid else { return records(None) };
+        let service = self.run_of(pid).map(|(run, _)| service_of(&run.look()));
+        service.map_or_else(Vec::new, |service| records(Some(service.text())))
+    }
 }
 
 impl Views for Records {
@@ -246,11 +254,13 @@ impl Views for Records {
         }
         let folder = self.0.shared().history.get();
         let kept_from_ms = folder.and_then(|folder| folder.first(run.key())).map(history::start_ms);
-        let changes = self.0.shared().change_records(Some(service_of(&run).text()));
+        let service = service_of(&run);
+        let changes = self.0.shared().change_records(Some(service.text()));
+        let sizing = self.0.shared().sizing_records(Some(service.text())).into_iter().next();
         Some(process::read(
             &run,
             row,
-            (incidents, changes),
+            (incidents, changes, sizing),
             kept_from_ms,
             run.present(now),
         ))
@@ -344,11 +354,12 @@ impl Views for Records {
 
     fn changes(&self, pid: Option<u32>) -> Vec<ChangeRecord> {
         let shared = self.0.shared();
-        let Some(pid) = pid else {
-            return shared.change_records(None);
-        };
-        let service = self.run_of(pid).map(|(run, _)| service_of(&run.look()));
-        service.map_or_else(Vec::new, |service| shared.change_records(Some(service.text())))
+        self.for_service(pid, |service| shared.change_records(service))
+    }
+
+    fn sizing(&self, pid: Option<u32>) -> Vec<SizingRecord> {
+        let shared = self.0.shared();
+        self.for_service(pid, |service| shared.sizing_records(service))
     }
 
     fn collect(&self, now_unix_ns: u64) -> Vec<(Arc<Origin>, Vec<Metric>)> {

@@ -10,6 +10,7 @@ use gc_advice::change::ChangeRecord;
 use gc_advice::configuration::Configuration;
 use gc_advice::profile::Minute;
 use gc_advice::services::{Input as ProfileInput, Output as ProfileOutput};
+use gc_advice::sizing::{SizingRecord, size_profile};
 use gc_telemetry::aggregate::{Services, is_in_share};
 use gc_telemetry::options::{Aggregate, Temporality};
 use gc_telemetry::origin::Origin;
@@ -494,6 +495,18 @@ impl Shared {
     /// Returns the changes of one service or of all services, newest first.
     pub(crate) fn change_records(&self, service: Option<&str>) -> Vec<ChangeRecord> {
         self.changes().services.records(self.wall(), service)
+    }
+
+    /// Returns the memory that one service or each service needs. The lock is held once per service, for a copy of its
+    /// profile, because readers of processes wait for the lock.
+    pub(crate) fn sizing_records(&self, service: Option<&str>) -> Vec<SizingRecord> {
+        let keys = service.map_or_else(|| self.changes().services.keys(), |service| vec![service.to_owned()]);
+        let wall = self.wall();
+        let sized = |key: &String| {
+            let (profile, end) = self.changes().services.profile(key)?;
+            Some(size_profile(&profile, end, wall))
+        };
+        keys.iter().filter_map(sized).collect()
     }
 
     /// Returns the pids of exited processes that incidents still name.

@@ -24,15 +24,15 @@ use targets::sink::{RunSink as _, Sink as _};
 use test_support::replay::outcomes;
 use web::Views as _;
 
-const MINUTE_NS: i128 = 60_000_000_000;
+pub(crate) const MINUTE_NS: i128 = 60_000_000_000;
 /// Start of the first version: 2026-11-29T08:00:00Z.
-const START_NS: i128 = 1_795_939_200_000_000_000;
+pub(crate) const START_NS: i128 = 1_795_939_200_000_000_000;
 /// Minutes of a version: five blocks, and one more minute, which completes the last block.
-const MINUTES: i128 = 27;
+pub(crate) const MINUTES: i128 = 27;
 
 /// An outlet that keeps changes.
 #[derive(Debug, Default)]
-struct KeptChanges(Mutex<Vec<ChangeRecord>>);
+pub(crate) struct KeptChanges(Mutex<Vec<ChangeRecord>>);
 
 impl Outlet for KeptChanges {
     fn spans(&self, _: &Arc<Origin>, _: EncodedSpans) {}
@@ -47,7 +47,7 @@ impl Outlet for KeptChanges {
     }
 }
 
-fn pipeline() -> (Pipeline, Arc<KeptChanges>) {
+pub(crate) fn pipeline() -> (Pipeline, Arc<KeptChanges>) {
     let settings = PipelineSettings {
         clock: Clock::Recorded,
         ..PipelineSettings::default()
@@ -69,7 +69,7 @@ fn collections() -> Vec<Collection> {
 
 /// Plays the collections of a real process repeatedly for some minutes, as a process of a version of the service
 /// `shop`. Each pause is multiplied by `slower`.
-fn play(pipeline: &Pipeline, (pid, version): (u32, &str), start: i128, minutes: i128, slower: i64) {
+pub(crate) fn play(pipeline: &Pipeline, (pid, version): (u32, &str), start: i128, minutes: i128, slower: i64) {
     let text = |value: &str| Value::StringValue(value.to_owned());
     let identity = Identity {
         resource: vec![

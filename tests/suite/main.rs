@@ -29,6 +29,7 @@ mod report;
 mod requests;
 mod restart;
 mod rules;
+mod sizing;
 mod tables;
 mod targets;
 mod telemetry;

@@ -13,12 +13,13 @@ mod limit;
 use serde::{Deserialize, Serialize};
 use sha2::{Digest as _, Sha256};
 
+use crate::basis::Window;
 use crate::configuration::Configuration;
 use crate::model::Range;
 use crate::observation::Observation;
 use crate::proof::{HitRates, Kind, Proof, Verdict, not_admitted};
 use crate::setting::Setting;
-use crate::sizing::{Ends, Window, bytes};
+use crate::sizing::{Ends, bytes};
 
 /// Minimum stopped share for advice that reduces it. Below this share, the gain does not justify a change. Judgement,
 /// not measured.

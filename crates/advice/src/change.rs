@@ -17,11 +17,9 @@ use serde::{Deserialize, Serialize};
 
 use crate::configuration::{Configuration, Difference};
 use crate::profile::sampler::MINUTE_NS;
-use crate::profile::{LeftOut, Minute, Profile};
+use crate::profile::{BLOCK_MINUTES, LeftOut, Minute, Profile};
 use crate::statistics::{Compared, compare, holm};
 
-/// Number of consecutive minutes in a block.
-pub const BLOCK_MINUTES: usize = 5;
 /// Minimum number of blocks per side for a verdict.
 pub const MIN_BLOCKS: usize = 5;
 /// Minimum number of blocks per side with a full collection for a verdict on the live size. The live size is a level

@@ -2,9 +2,11 @@
 //! how much memory the service needs, and which setting would help at which price.
 //!
 //! ```text
-//! collections -> Observation ----------+-> sizing: not less than, price curve --+-> SizingRecord
-//!                (facts of a window)   +-> advice: prediction or refusal -------+-> AdviceRecord
-//! collections -> Minute -> Profile --> change: before and after, per measure ---+-> ChangeRecord
+//! collections -> Observation ----------+-> advice: prediction or refusal -------+-> AdviceRecord
+//!                (facts of a window)   |
+//!                                      +-> basis -> sizing: not less than, -----+-> SizingRecord
+//!                                      |            price curve
+//! collections -> Minute -> Profile ----+-> change: before and after, per measure +-> ChangeRecord
 //!                (services: profiles of a host, and when to compare them)
 //!                                      AdviceRecord + ChangeRecord -------------+-> Verdict -> HitRates
 //! ```
@@ -13,7 +15,8 @@
 //!
 //! 1. [`configuration`], [`statistics`], [`observation`], [`setting`], [`proof`]: values and facts
 //! 2. [`profile`]: minute samples of one configuration
-//! 3. [`change`]: the comparison of two profiles; [`services`]: the profiles of a host, and its changes
+//! 3. [`change`]: the comparison of two profiles; [`services`]: the profiles of a host, and its changes; [`basis`]: the
+//!    facts about memory of an observation or of a profile
 //! 4. [`model`]: predictions from the facts of a window
 //! 5. [`sizing`], [`advice`]: records that contain predictions
 //! 6. [`verdict`]: the outcome of advice that was followed, from which [`proof::HitRates`] counts the hits of each kind
@@ -33,6 +36,7 @@
 #![deny(clippy::disallowed_methods, clippy::disallowed_types)]
 
 pub mod advice;
+pub mod basis;
 pub mod change;
 pub mod configuration;
 pub mod model;

@@ -4,9 +4,8 @@
 //! measured or as judgement. Sizes are in bytes, times in nanoseconds, and rates per second, unless a name states
 //! another unit.
 
-use clr_gc::gc::Asker;
-
-use crate::observation::{Observation, WALK_NS_PER_BYTE, Young, median, quantile};
+use crate::basis::SizingBasis;
+use crate::observation::{Observation, WALK_NS_PER_BYTE, Young, median};
 
 /// A range of a prediction.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -330,30 +329,15 @@ impl MemoryModel {
     ///
     /// Returns the missing fact as a sentence without a period if the window has no full collection with known sizes,
     /// no young collection, no collection of generation 1, or a suspension of unknown length.
-    pub fn from_observation(observation: &Observation) -> Result<Self, String> {
+    pub fn new(basis: &SizingBasis) -> Result<Self, String> {
         let missing = |what: &str| format!("the window has no {what}");
-        let live = observation.live().fold(None, |most: Option<f64>, live| {
-            Some(most.map_or(live, |most| most.max(live)))
-        });
-        let live = live.ok_or_else(|| missing("full collection with known sizes"))?;
-        let promotion = observation
-            .promotion()
-            .ok_or_else(|| missing("collection of generation 1"))?;
-        let before = observation.young.iter().map(|young| young.before);
-        let young = median(before.clone()).ok_or_else(|| missing("young collection"))?;
-        let share = observation
-            .stopped_share()
+        let live = basis.live.ok_or_else(|| missing("full collection with known sizes"))?;
+        let promotion = basis.promotion.ok_or_else(|| missing("collection of generation 1"))?;
+        let young = basis.young.ok_or_else(|| missing("young collection"))?;
+        let share = basis
+            .stopped_share
             .ok_or_else(|| "the length of a suspension is unknown".to_owned())?;
-        // Collections that the present limit forces are left out: a higher limit does not cause them, and the price of
-        // a lower limit adds its own.
-        let forced = observation.full.iter().filter(|full| full.asker == Asker::Limit);
-        let forced_ns: f64 = forced.clone().filter_map(|full| full.pause_ns).sum();
-        let unforced = observation.full.len() - forced.count();
-        let blocking = observation.full.iter().filter(|full| !full.concurrent);
-        let observed = median(blocking.filter_map(|full| full.pause_ns));
-        let background = observation.full.iter().filter(|full| full.concurrent);
-        let background = median(background.filter_map(|full| full.duration_ns));
-        let full_ns = match (observed, background) {
+        let full_ns = match (basis.blocking_ns, basis.background_ns) {
             (Some(ns), _) => Range::around(ns, BLOCKING_SPREAD),
             (None, Some(ns)) => BLOCKING_OF_BACKGROUND.map(|factor| factor * ns),
             (None, None) => BLOCKING_PER_BYTE.map(|cost| cost * live),
@@ -361,13 +345,15 @@ impl MemoryModel {
         Ok(Self {
             live,
             promotion,
-            large: observation.large_allocation.unwrap_or(0.0),
+            large: basis.large.unwrap_or(0.0),
             young,
-            young_high: quantile(before, 0.95).unwrap_or(young),
+            young_high: basis.young_high.unwrap_or(young),
             full_ns,
-            full_is_observed: observed.is_some(),
-            share: (share - forced_ns / observation.window_ns.max(1.0)).max(0.0),
-            full_per_minute: unforced as f64 / (observation.seconds() / 60.0).max(f64::MIN_POSITIVE),
+            full_is_observed: basis.blocking_ns.is_some(),
+            // Collections that the present limit forces are left out: a higher limit does not cause them, and the price
+            // of a lower limit adds its own.
+            share: (share - basis.stopped_at_limit).max(0.0),
+            full_per_minute: basis.full_below_limit.unwrap_or(0.0),
         })
     }
 
@@ -413,6 +399,7 @@ impl MemoryModel {
 mod tests {
     use super::*;
     use crate::observation::FullCollection;
+    use clr_gc::gc::Asker;
     use proptest::prelude::*;
 
     proptest! {
@@ -611,7 +598,7 @@ mod tests {
         };
         observation.full.extend([forced; 40]);
         observation.stopped_ns = observation.stopped_ns.map(|ns| ns + 4e9);
-        let model = MemoryModel::from_observation(&observation).unwrap();
+        let model = MemoryModel::new(&SizingBasis::from_observation(&observation)).unwrap();
         assert!(model.full_is_observed && (model.share - 0.03).abs() < 1e-9, "{model:?}");
         let (high, low) = (model.price(1e9), model.price(68e6));
         assert!(high.full_per_minute.unwrap().1 < 5.0 && high.stopped_share.unwrap().high < 0.05);
@@ -625,7 +612,9 @@ mod tests {
         let reason = |change: &dyn Fn(&mut Observation)| {
             let mut observation = window(false);
             change(&mut observation);
-            MemoryModel::from_observation(&observation).err().unwrap_or_default()
+            MemoryModel::new(&SizingBasis::from_observation(&observation))
+                .err()
+                .unwrap_or_default()
         };
         assert_eq!(reason(&|_| ()), "");
         assert!(reason(&|one| one.full.clear()).contains("full collection"));

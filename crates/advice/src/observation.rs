@@ -128,8 +128,36 @@ fn sizes(collection: &Collection, generation: HeapGeneration) -> clr_gc::gc::Gen
 
 /// Returns whether a collection started and ended in the window. The window can cut off its first and its last
 /// collection.
-fn is_whole(collection: &Collection) -> bool {
+pub(crate) fn is_whole(collection: &Collection) -> bool {
     collection.start.is_some() && collection.end.is_some()
+}
+
+/// Returns the maximum committed memory of the heap around a collection, in bytes, or `None` if unknown.
+pub(crate) fn committed(collection: &Collection) -> Option<u64> {
+    let committed = &collection.committed;
+    committed.total_before().max(committed.total_after())
+}
+
+/// The allocation of large objects, from collection to collection.
+#[derive(Debug, Default)]
+pub(crate) struct LargeAllocation {
+    /// Bytes in the large object heap after the last collection with a known size; `None` before.
+    after: Option<f64>,
+}
+
+impl LargeAllocation {
+    /// Adds the next collection. Returns the bytes of large objects that were allocated since the previous collection,
+    /// or `None` if unknown. A background collection does not report the size at its start.
+    pub(crate) fn add(&mut self, collection: &Collection) -> Option<f64> {
+        let large = sizes(collection, HeapGeneration::Loh);
+        let before = large.before.filter(|_| !collection.is_concurrent());
+        let allocated = self
+            .after
+            .zip(before)
+            .map(|(after, before)| (bytes(before) - after).max(0.0));
+        self.after = large.after.map(bytes).or(self.after);
+        allocated
+    }
 }
 
 /// Returns the median of the finite values, or `None` if no value is finite.
@@ -146,7 +174,8 @@ pub fn quantile(values: impl Iterator<Item = f64>, share: f64) -> Option<f64> {
 }
 
 impl Young {
-    fn new(collection: &Collection, generation: u32) -> Option<Self> {
+    /// Returns the facts of a collection of generation 0 or 1, or `None` if a size is unknown.
+    pub(crate) fn new(collection: &Collection, generation: u32) -> Option<Self> {
         let (gen0, gen1) = (
             sizes(collection, HeapGeneration::Gen0),
             sizes(collection, HeapGeneration::Gen1),
@@ -221,7 +250,7 @@ impl Observation {
         let mut stopped = Some(0.0);
         let mut halves = [HalfWindow::default(); 2];
         let middle = observed_ns / 2;
-        let (mut large, mut large_after): (Option<f64>, Option<f64>) = (None, None);
+        let (mut large, mut large_allocation) = (None, LargeAllocation::default());
         for collection in collections {
             found.add(collection);
             if collection.pause_ns.is_some() || is_whole(collection) {
@@ -234,11 +263,9 @@ impl Observation {
                 halves[half].bytes += bytes(allocated.bytes);
                 halves[half].ns += (allocated.until - allocated.since) as f64;
             }
-            let loh = sizes(collection, HeapGeneration::Loh);
-            if let (Some(after), Some(before)) = (large_after, loh.before.filter(|_| !collection.is_concurrent())) {
-                large = Some(large.unwrap_or(0.0) + (bytes(before) - after).max(0.0));
+            if let Some(bytes) = large_allocation.add(collection) {
+                large = Some(large.unwrap_or(0.0) + bytes);
             }
-            large_after = loh.after.map(bytes).or(large_after);
         }
         // Suspensions of unknown length are left out: the window starts or ends inside them, or events were lost, which
         // `lost_events` reports.
@@ -277,8 +304,7 @@ impl Observation {
         if collection.throughput_cost_percent.is_some() {
             self.adaptive = Some(true);
         }
-        let committed = &collection.committed;
-        let committed = committed.total_before().max(committed.total_after()).map(bytes);
+        let committed = committed(collection).map(bytes);
         self.committed = match (self.committed, committed) {
             (Some(most), Some(now)) => Some(most.max(now)),
             (most, now) => most.or(now),

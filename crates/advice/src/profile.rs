@@ -14,12 +14,15 @@ use clr_gc::gc::{Collection, Suspension};
 use serde::{Deserialize, Serialize};
 
 use crate::configuration::Configuration;
+use crate::observation::LargeAllocation;
 use crate::profile::sampler::Sums;
 
 /// Maximum number of minutes in a profile: one day.
 pub const MAX_MINUTES: usize = 1_440;
 /// Duration of the warm-up after the start of a process, in seconds, during which methods are compiled and caches fill.
 pub const WARM_UP_S: u64 = 300;
+/// Number of consecutive minutes in a block.
+pub const BLOCK_MINUTES: usize = 5;
 /// Minimum observed part of a minute that is compared, in nanoseconds.
 const MIN_OBSERVED_NS: u64 = 55_000_000_000;
 
@@ -27,8 +30,8 @@ const MINUTE_NS: i64 = 60_000_000_000;
 
 /// Returns the minute that combines several minutes: consecutive minutes of one process, or the same minute of several
 /// processes. Counts, times and bytes of allocation are added, and unknown if a part is unknown. Levels and quantiles
-/// are the means of their known values. The result starts at the first minute, and is `lossy` if a part is. Returns
-/// `None` without minutes.
+/// are the means of their known values, and maxima are the maxima of their known values. The result starts at the first
+/// minute, and is `lossy` if a part is. Returns `None` without minutes.
 pub fn combine(minutes: &[Minute]) -> Option<Minute> {
     let sum = |figure: fn(&Minute) -> Option<u64>| {
         let mut figures = minutes.iter().map(figure);
@@ -40,6 +43,13 @@ pub fn combine(minutes: &[Minute]) -> Option<Minute> {
         let count = known().count();
         (count > 0).then(|| (sum / count as f64).round() as u64)
     };
+    let most = |figure: fn(&Minute) -> Option<u64>| minutes.iter().filter_map(figure).max();
+    // A collection reports the bytes since the previous collection, so minutes without collections add nothing.
+    let since_last = |figure: fn(&Minute) -> Option<u64>| {
+        let mut with = minutes.iter().filter(|minute| minute.collections > 0).peekable();
+        with.peek()?;
+        with.try_fold(0_u64, |sum, minute| Some(sum.saturating_add(figure(minute)?)))
+    };
     let all = |figure: fn(&Minute) -> u64| minutes.iter().fold(0_u64, |sum, one| sum.saturating_add(figure(one)));
     Some(Minute {
         at: minutes.iter().map(|minute| minute.at).min()?,
@@ -47,12 +57,7 @@ pub fn combine(minutes: &[Minute]) -> Option<Minute> {
         age_s: minutes.iter().filter_map(|minute| minute.age_s).min(),
         lossy: minutes.iter().any(|minute| minute.lossy),
         collections: all(|minute| minute.collections),
-        // A collection reports the bytes since the previous collection, so minutes without collections add nothing.
-        allocated: sum(|minute| match minute.collections {
-            0 => Some(0),
-            _ => minute.allocated,
-        })
-        .filter(|_| minutes.iter().any(|minute| minute.collections > 0)),
+        allocated: since_last(|minute| minute.allocated),
         requests: sum(|minute| minute.requests),
         stopped_ns: sum(|minute| minute.stopped_ns),
         young_pause_ns: mean(|minute| minute.young_pause_ns),
@@ -74,6 +79,17 @@ pub fn combine(minutes: &[Minute]) -> Option<Minute> {
         resident: mean(|minute| minute.resident),
         container_peak: mean(|minute| minute.container_peak),
         cpu_ns: sum(|minute| minute.cpu_ns),
+        gen1: all(|minute| minute.gen1),
+        promoted: sum(|minute| minute.promoted),
+        large_allocated: since_last(|minute| minute.large_allocated),
+        young_before: mean(|minute| minute.young_before),
+        young_high: most(|minute| minute.young_high),
+        live_high: most(|minute| minute.live_high),
+        committed: most(|minute| minute.committed),
+        full_blocking: all(|minute| minute.full_blocking),
+        full_at_limit: all(|minute| minute.full_at_limit),
+        blocking_ns: sum(|minute| minute.blocking_ns),
+        background_ns: sum(|minute| minute.background_ns),
     })
 }
 
@@ -124,6 +140,29 @@ pub struct Minute {
     pub container_peak: Option<u64>,
     /// CPU time of the process during the minute.
     pub cpu_ns: Option<u64>,
+    /// Number of collections of generation 1.
+    pub gen1: u64,
+    /// Bytes that survived generation 1.
+    pub promoted: Option<u64>,
+    /// Allocated bytes of large objects.
+    pub large_allocated: Option<u64>,
+    /// Median of the bytes in generations 0 and 1 before young collections.
+    pub young_before: Option<u64>,
+    /// 95th percentile of the bytes in generations 0 and 1 before young collections. Several minutes have the maximum,
+    /// which is an upper bound of the percentile of all of their collections.
+    pub young_high: Option<u64>,
+    /// Maximum live bytes of old objects after a full collection.
+    pub live_high: Option<u64>,
+    /// Maximum committed memory of the heap.
+    pub committed: Option<u64>,
+    /// Number of full collections that were blocking.
+    pub full_blocking: u64,
+    /// Number of full collections that ran because memory was short.
+    pub full_at_limit: u64,
+    /// Sum of the pauses of blocking full collections.
+    pub blocking_ns: Option<u64>,
+    /// Sum of the durations of background collections.
+    pub background_ns: Option<u64>,
 }
 
 impl Minute {
@@ -154,6 +193,8 @@ pub struct Profile {
     evicted: u64,
     /// Minutes that are not in `minutes` if each entry of `minutes` is a block; `None` if each entry is a minute.
     blocks: Option<LeftOut>,
+    /// Warm-up minutes of the newest starts of processes, combined, if each entry of `minutes` is a block.
+    start: Option<Minute>,
 }
 
 /// Numbers of minutes that belong to no block.
@@ -176,16 +217,17 @@ impl Profile {
     }
 
     /// Creates a profile from blocks. Each block is one entry that combines consecutive usable minutes. `left_out` has
-    /// the minutes that belong to no block.
+    /// the minutes that belong to no block, and `start` combines the warm-up minutes of the newest starts of processes.
     pub fn from_blocks(
         service: impl Into<String>,
         configuration: Configuration,
         blocks: impl IntoIterator<Item = Minute>,
-        left_out: LeftOut,
+        (left_out, start): (LeftOut, Option<Minute>),
     ) -> Self {
         Self {
             minutes: blocks.into_iter().collect(),
             blocks: Some(left_out),
+            start,
             ..Self::new(service, configuration)
         }
     }
@@ -193,6 +235,15 @@ impl Profile {
     /// Returns the minutes that belong to no block, or `None` if the entries of the profile are minutes.
     pub fn left_out(&self) -> Option<LeftOut> {
         self.blocks
+    }
+
+    /// Returns the combined minutes of the warm-up, or `None` if no start of a process was observed.
+    pub fn start(&self) -> Option<Minute> {
+        if self.blocks.is_some() {
+            return self.start;
+        }
+        let warm_up: Vec<Minute> = self.minutes().filter(|minute| minute.is_warm_up()).copied().collect();
+        combine(&warm_up)
     }
 
     /// Adds a minute. If the profile is full, its oldest minute is evicted and counted.
@@ -216,6 +267,16 @@ impl Profile {
     /// Returns the minutes in chronological order.
     pub fn minutes(&self) -> impl Iterator<Item = &Minute> + Clone {
         self.minutes.iter()
+    }
+
+    /// Returns the number of minutes that each entry combines.
+    pub fn entry_minutes(&self) -> u64 {
+        if self.blocks.is_some() { BLOCK_MINUTES as u64 } else { 1 }
+    }
+
+    /// Returns the first minute after the last entry, or `None` if the profile is empty.
+    pub fn end(&self) -> Option<u64> {
+        Some(self.minutes.back()?.at.saturating_add(self.entry_minutes()))
     }
 
     /// Returns the number of minutes that were evicted because the profile was full.
@@ -248,10 +309,12 @@ pub fn minutes(
         })
         .collect();
     let place = |at: i64| usize::try_from(at / MINUTE_NS).ok()?.checked_sub(skipped);
+    let mut large = LargeAllocation::default();
     for collection in collections {
         let at = collection.start.unwrap_or(collection.last_event);
+        let large = large.add(collection);
         if let Some(sums) = place(at).and_then(|place| all.get_mut(place)) {
-            sums.add(collection);
+            sums.add(collection, large);
         }
     }
     for suspension in suspensions {

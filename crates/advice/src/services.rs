@@ -18,13 +18,17 @@
 //! error probability of 5 %, so there are only three. If the period before the change still runs and has fewer than 5
 //! blocks, the first comparison waits for it.
 //!
+//! The minutes of the warm-up belong to no block. The warm-up minutes of the newest starts of processes are kept as one
+//! more block, because the memory at the start counts for the sizing ([`crate::basis`]). A start is seen from its
+//! beginning if its first minute is known. Otherwise, or if a minute is damaged, this block is `lossy`.
+//!
 //! # Bounds
 //!
 //! | State | Bound | Beyond the bound |
 //! |---|---|---|
 //! | services | [`MAX_SERVICES`] | the oldest inactive service is evicted; without one, the minute is dropped |
 //! | periods per service | [`MAX_PERIODS`] | the period that was active least recently is evicted |
-//! | blocks per period | [`MAX_BLOCKS`], two hours: 1056 bytes | the oldest block is evicted |
+//! | blocks per period | [`MAX_BLOCKS`], two hours: 1536 bytes | the oldest block is evicted |
 //! | changes per service, and in total | [`MAX_CHANGES`], [`MAX_ALL_CHANGES`] | the oldest change is evicted |
 //! | inactive services | [`KEPT_MINUTES`] | the service is evicted |
 //!
@@ -37,10 +41,10 @@ use std::collections::BTreeMap;
 
 use base::time::{Moment, Wall, rfc3339};
 
-use crate::change::{BLOCK_MINUTES, ChangeRecord, MIN_BLOCKS, compare_profiles, seed};
+use crate::change::{ChangeRecord, MIN_BLOCKS, compare_profiles, seed};
 use crate::configuration::Configuration;
 use crate::profile::sampler::MINUTE_NS;
-use crate::profile::{LeftOut, Minute, Profile, WARM_UP_S, combine};
+use crate::profile::{BLOCK_MINUTES, LeftOut, Minute, Profile, WARM_UP_S, combine};
 use crate::services::block::Block;
 use crate::services::stored::StoredService;
 
@@ -183,6 +187,8 @@ struct Period {
     left_out: LeftOut,
     /// Minutes until the end of the warm-up of the newest process.
     warm_up_left: u64,
+    /// Warm-up minutes of the newest starts of processes, combined; `None` if no start was observed.
+    start: Option<Block>,
 }
 
 /// A change of the configuration of a service.
@@ -229,6 +235,17 @@ impl Services {
         records.sort_by(|(one, _), (other, _)| other.cmp(one));
         let dated = |(after, record)| dated(record, after, wall);
         records.into_iter().map(dated).collect()
+    }
+
+    /// Returns the profile of the newest configuration of a service: of the configuration that was started last, among
+    /// those whose processes run, or ran last. Also returns the minute after its last minute. Returns `None` if there is
+    /// no such service.
+    pub fn profile(&self, key: &str) -> Option<(Profile, u64)> {
+        let service = self.services.get(key)?;
+        let last = service.last();
+        let runs = |period: &&Period| period.last + GAP_MINUTES >= last;
+        let newest = service.periods.iter().filter(runs).max_by_key(|period| period.first)?;
+        Some((newest.profile(&service.name), newest.last.saturating_add(1)))
     }
 
     /// Returns the identities of all services.
@@ -501,7 +518,18 @@ impl Period {
             open: Vec::new(),
             left_out: LeftOut::default(),
             warm_up_left: 0,
+            start: None,
         }
+    }
+
+    /// Adds a minute of a warm-up. A process that starts after the warm-up of the kept start begins another start.
+    fn add_start(&mut self, mut minute: Minute) {
+        let is_first = minute.age_s.is_some_and(|age| age < 60);
+        let is_next = |start: &Block| minute.at >= u64::from(start.at) + WARM_UP_S / 60;
+        let kept = self.start.filter(|start| !(is_first && is_next(start)));
+        minute.lossy |= kept.is_none() && !is_first;
+        let minutes = kept.map(|kept| kept.minute()).into_iter().chain([minute]);
+        self.start = combine(&minutes.collect::<Vec<_>>()).map(|start| Block::new(&start));
     }
 
     /// Adds a minute. Returns whether the minute completes a block.
@@ -510,6 +538,7 @@ impl Period {
         self.last = self.last.max(minute.at);
         if minute.is_warm_up() {
             self.left_out.warm_up += 1;
+            self.add_start(minute);
             let age = minute.age_s.unwrap_or(0).saturating_add(60);
             self.warm_up_left = WARM_UP_S.saturating_sub(age).div_ceil(60);
             return false;
@@ -565,7 +594,8 @@ impl Period {
     /// Returns the profile with the blocks of the period.
     fn profile(&self, service: &str) -> Profile {
         let blocks = self.blocks.iter().map(|block| block.minute());
-        Profile::from_blocks(service, self.configuration.clone(), blocks, self.left_out)
+        let start = self.start.map(|start| start.minute());
+        Profile::from_blocks(service, self.configuration.clone(), blocks, (self.left_out, start))
     }
 }
 

@@ -1,59 +1,21 @@
 //! Memory that a service needs: a lower bound for its limit, and the price of other limits.
+//!
+//! `gcwatch advise` sizes a process from an observation. The daemon sizes each service from the profile of its newest
+//! configuration ([`size_profile`]).
 
+use base::time::{Moment, Wall, rfc3339};
 use base::words;
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use crate::basis::{Gap, SizingBasis, Window};
 use crate::configuration::{Configuration, DEFAULT_HEAP_SHARE};
 use crate::model::{MIN_HEADROOM, MemoryModel, Price};
-use crate::observation::Observation;
+use crate::profile::Profile;
+use crate::profile::sampler::MINUTE_NS;
 
 /// Limits of the price curve, as shares of a reference limit.
 const SHARES: [f64; 8] = [1.5, 1.25, 1.0, 0.9, 0.8, 0.7, 0.6, 0.5];
-/// Minimum length of a window that is certain to contain the peak hour of a day, in nanoseconds.
-const DAY_NS: f64 = 86_400e9;
-/// Relative growth of the live size in a window above which the live size has not settled. Judgement, not measured.
-const MAX_GROWTH: f64 = 0.1;
-/// Maximum allocation of large objects for which the price curve is valid, in bytes per second. The model was measured
-/// without large objects; the value is judgement.
-const MAX_LARGE: f64 = 1e6;
-
-words! {
-    /// A fact that the window does not contain, or that makes the sizing less certain.
-    pub enum Gap {
-        /// The window has no deployment, so the memory at the start of a process is unknown.
-        NoDeployment = "no_deployment",
-        /// The window is shorter than a day, so it can lack the peak hour.
-        NoPeakHour = "no_peak_hour",
-        /// The window has no blocking full collection, so the duration of one is an estimate.
-        NoBlockingFullCollection = "no_blocking_full_collection",
-        /// The memory outside the heap is unknown.
-        NativeUnknown = "native_unknown",
-        /// The present limit is unknown.
-        LimitUnknown = "limit_unknown",
-        /// Large objects are allocated, or their allocation is unknown. The model was measured without large objects.
-        LargeObjects = "large_objects",
-        /// The live size grew in the window.
-        Growing = "growing",
-        /// Events or values of collections were lost, or losses are unknown.
-        LostEvents = "lost_events",
-    }
-}
-
-impl Gap {
-    /// Returns the text for display.
-    pub const fn title(self) -> &'static str {
-        match self {
-            Self::NoDeployment => "no deployment",
-            Self::NoPeakHour => "no whole day, so possibly no peak hour",
-            Self::NoBlockingFullCollection => "no blocking full collection (its duration is an estimate)",
-            Self::NativeUnknown => "memory outside the heap",
-            Self::LimitUnknown => "the present limit",
-            Self::LargeObjects => "large objects are allocated, and the model was measured without them",
-            Self::Growing => "the live size still grew",
-            Self::LostEvents => "events were lost",
-        }
-    }
-}
 
 words! {
     /// The expected outcome of a limit.
@@ -71,7 +33,7 @@ words! {
 pub type Ends = [f64; 2];
 
 /// Lower bounds for the limits of a process.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Bound {
     /// Minimum heap limit, in bytes.
     pub heap_limit: u64,
@@ -80,7 +42,7 @@ pub struct Bound {
 }
 
 /// A limit with its expected outcome and price.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Point {
     /// Heap limit, in bytes.
     pub heap_limit: u64,
@@ -103,41 +65,19 @@ pub struct Point {
     pub extrapolated: bool,
 }
 
-/// Length of the window of a record, and numbers of its collections.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
-pub struct Window {
-    /// Length, in nanoseconds.
-    pub observed_ns: u64,
-    /// Number of young collections.
-    pub young: u64,
-    /// Number of young collections that collected generation 1.
-    pub gen1: u64,
-    /// Number of full collections.
-    pub full: u64,
-    /// Number of full collections that were blocking.
-    pub full_blocking: u64,
-}
-
-impl Window {
-    /// Returns the window of an observation.
-    pub fn from_observation(observation: &Observation) -> Self {
-        Self {
-            observed_ns: bytes(observation.window_ns),
-            young: observation.young.len() as u64,
-            gen1: observation.gen1() as u64,
-            full: observation.full.len() as u64,
-            full_blocking: observation.full.iter().filter(|full| !full.concurrent).count() as u64,
-        }
-    }
-}
-
 /// `kind: "sizing"`: the memory that a service needs.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(tag = "kind", rename = "sizing")]
 pub struct SizingRecord {
-    /// Name of the process or service; null if unknown.
+    /// Name of the service; absent in a record of a single process.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub service: Option<String>,
+    /// End of the window, RFC 3339; absent in a record of a single process.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub until: Option<String>,
+    /// Name of the process; null if unknown, and in a record of a service.
     pub process: Option<String>,
-    /// Process ID; null if unknown.
+    /// Process ID; null if unknown, and in a record of a service.
     pub pid: Option<u64>,
     /// Configuration in the window.
     pub configuration: Configuration,
@@ -184,19 +124,14 @@ pub(crate) struct Container {
 impl Container {
     /// Returns the relation in a window. If a limit is unknown, or if their ratio is implausible, the share is
     /// [`DEFAULT_HEAP_SHARE`].
-    pub(crate) fn from_observation(configuration: &Configuration, observation: &Observation) -> Self {
+    pub(crate) fn new(configuration: &Configuration, basis: &SizingBasis) -> Self {
         let pair = configuration.heap_limit.zip(configuration.memory_limit);
         let share = pair.map(|(heap, memory)| heap as f64 / memory.max(1) as f64);
-        let native = observation
-            .surroundings
-            .resident
-            .zip(observation.committed)
-            .map(|(resident, committed)| (resident - committed).max(0.0));
         Self {
             share: share
                 .filter(|share| (0.05..=1.0).contains(share))
                 .unwrap_or(DEFAULT_HEAP_SHARE),
-            native,
+            native: basis.native,
         }
     }
 
@@ -239,35 +174,11 @@ fn point(model: &MemoryModel, heap_limit: f64, memory_limit: f64, observed: f64)
     }
 }
 
-/// Returns the gaps of a window.
-fn gaps(observation: &Observation, configuration: &Configuration) -> Vec<Gap> {
-    let live: Vec<f64> = observation.live().collect();
-    let grows = live
-        .first()
-        .zip(live.last())
-        .is_some_and(|(first, last)| *last > first * (1.0 + MAX_GROWTH));
+/// Returns the gaps of a window, in the order of their definition.
+fn gaps(basis: &SizingBasis, configuration: &Configuration) -> Vec<Gap> {
     let knows_limit = configuration.heap_limit_known || configuration.memory_limit.is_some();
-    let has_blocking = observation.full.iter().any(|full| !full.concurrent);
-    let of = [
-        // The window of a single process never contains a deployment.
-        (true, Gap::NoDeployment),
-        (observation.window_ns < DAY_NS, Gap::NoPeakHour),
-        (!has_blocking, Gap::NoBlockingFullCollection),
-        (observation.surroundings.resident.is_none(), Gap::NativeUnknown),
-        (!knows_limit, Gap::LimitUnknown),
-        (
-            observation.large_allocation.is_none_or(|large| large > MAX_LARGE),
-            Gap::LargeObjects,
-        ),
-        (grows, Gap::Growing),
-        (
-            observation.lost_events != Some(0) || observation.damaged > 0,
-            Gap::LostEvents,
-        ),
-    ];
-    of.into_iter()
-        .filter_map(|(is_missing, gap)| is_missing.then_some(gap))
-        .collect()
+    let is_missing = |gap: &Gap| basis.gaps.contains(gap) || (*gap == Gap::LimitUnknown && !knows_limit);
+    Gap::ALL.iter().copied().filter(is_missing).collect()
 }
 
 /// Sizes a process from the facts of a window. `limits` are memory limits of the container for the price curve, in
@@ -279,18 +190,20 @@ fn gaps(observation: &Observation, configuration: &Configuration) -> Vec<Gap> {
 pub fn size(
     (process, pid): (Option<&str>, Option<u64>),
     configuration: &Configuration,
-    observation: &Observation,
+    basis: &SizingBasis,
     limits: &[u64],
 ) -> SizingRecord {
-    let model = MemoryModel::from_observation(observation);
-    let container = Container::from_observation(configuration, observation);
+    let model = MemoryModel::new(basis);
+    let container = Container::new(configuration, basis);
     let known = model.as_ref().ok();
     let mut record = SizingRecord {
+        service: None,
+        until: None,
         process: process.map(str::to_owned),
         pid,
         configuration: configuration.clone(),
-        window: Window::from_observation(observation),
-        gaps: gaps(observation, configuration),
+        window: basis.window,
+        gaps: gaps(basis, configuration),
         not_less_than: known.map(|model| Bound {
             heap_limit: bytes(model.needed()),
             memory_limit: bytes(container.around(model.needed())),
@@ -299,16 +212,16 @@ pub fn size(
         live: known.map(|model| bytes(model.live)),
         young: known.map(|model| bytes(model.young_high)),
         promoted_per_second: known.map(|model| bytes(model.promotion)),
-        committed: observation.committed.map(bytes),
+        committed: basis.committed.map(bytes),
         full_ns: known.map(|model| [bytes(model.full_ns.low), bytes(model.full_ns.high)]),
-        stopped_share: observation.stopped_share(),
-        full_per_minute: observation.full_per_minute(),
+        stopped_share: basis.stopped_share,
+        full_per_minute: basis.full_per_minute,
         curve: Vec::new(),
     };
     let Ok(model) = model else { return record };
     // The process ran with its maximum committed memory. If this maximum is unknown, every limit is an extrapolation.
-    let observed = observation.committed.unwrap_or(f64::INFINITY);
-    let reference = match (configuration.heap_limit, observation.committed) {
+    let observed = basis.committed.unwrap_or(f64::INFINITY);
+    let reference = match (configuration.heap_limit, basis.committed) {
         // A limit far above the peak does not indicate how much memory the service needs.
         (Some(limit), Some(peak)) => (limit as f64).min(2.0 * peak),
         (limit, peak) => peak.or(limit.map(|limit| limit as f64)).unwrap_or(2.0 * model.needed()),
@@ -331,10 +244,27 @@ pub fn size(
     record
 }
 
+/// Sizes a service from the profile of its newest configuration. `end` is the minute after its last minute, and `wall`
+/// dates the end of the window.
+pub fn size_profile(profile: &Profile, end: u64, wall: Wall) -> SizingRecord {
+    let basis = SizingBasis::from_profile(profile);
+    let mut record = size((None, None), &profile.configuration, &basis, &[]);
+    record.service = Some(profile.service.clone());
+    if basis.window.observed_ns == 0 {
+        record.unknown_because = Some("no five minutes in a row after the warm-up were observed yet".to_owned());
+    }
+    // Later minutes than the window are too few for a block, or damaged.
+    let end = Moment::from_ns(profile.end().unwrap_or(end).saturating_mul(MINUTE_NS));
+    let seconds = wall.unix_ns(end) / 1_000_000_000;
+    record.until = rfc3339(seconds.saturating_mul(1_000_000_000));
+    record
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::observation::{FullCollection, Surroundings, Young};
+    use crate::observation::{FullCollection, Observation, Surroundings, Young};
+    use crate::profile::{LeftOut, Minute};
     use clr_gc::gc::Asker;
 
     fn window() -> Observation {
@@ -369,6 +299,11 @@ mod tests {
         }
     }
 
+    fn size_window(observation: &Observation, limits: &[u64]) -> SizingRecord {
+        let basis = SizingBasis::from_observation(observation);
+        size((Some("shop"), Some(7)), &Configuration::default(), &basis, limits)
+    }
+
     /// Scenario: a process with an unknown limit is sized from one minute with two blocking full collections.
     /// Guarantee: the bound leaves a tenth of the heap limit in addition to live size and young generations. The limits
     /// of the curve are in descending order. Limits below the observed peak are extrapolated. Only limits of at least
@@ -376,7 +311,7 @@ mod tests {
     /// `sizing`.
     #[test]
     fn bound_and_curve_follow_from_window() {
-        let record = size((Some("shop"), Some(7)), &Configuration::default(), &window(), &[]);
+        let record = size_window(&window(), &[]);
         let bound = record.not_less_than.unwrap();
         assert_eq!(bound.heap_limit, 133_333_334);
         assert_eq!(bound.memory_limit, 177_777_778);
@@ -421,12 +356,55 @@ mod tests {
             resident: Some(300e6),
             cpu: None,
         };
-        let record = size((None, None), &Configuration::default(), &observation, &[]);
+        let record = size_window(&observation, &[]);
         assert_eq!(record.not_less_than.unwrap().memory_limit, 233_333_334);
         assert!(!record.gaps.contains(&Gap::NativeUnknown));
-        let at = size((None, None), &Configuration::default(), &observation, &[220_000_000]);
+        let at = size_window(&observation, &[220_000_000]);
         assert_eq!(at.curve[0].heap_limit, 120_000_000);
         assert_eq!(at.curve[0].prospect, Prospect::ThrashesOrEnds);
+    }
+
+    /// Scenario: a service has no block yet; then it has blocks with full collections and one without young collections.
+    /// Guarantee: the record of the empty profile states that blocks are missing, and ends at the newest minute; the
+    /// other record has a bound and prices, and ends with its last block. Both have the name of the service.
+    #[test]
+    fn service_is_sized_from_profile() {
+        let sized = |minutes: &[Minute]| {
+            let blocks = minutes.iter().copied();
+            let profile = Profile::from_blocks("shop", Configuration::default(), blocks, (LeftOut::default(), None));
+            size_profile(&profile, 30_000_000, Wall::UNIX)
+        };
+        let empty = sized(&[]);
+        assert_eq!((empty.not_less_than, empty.curve.len()), (None, 0));
+        assert!(empty.unknown_because.unwrap().contains("no five minutes in a row"));
+        assert_eq!(empty.until.as_deref(), Some("2027-01-15T08:00:00Z"));
+        let block = |at: u64| Minute {
+            at,
+            observed_ns: 5 * MINUTE_NS,
+            collections: 60,
+            full: 2,
+            gen1: 10,
+            promoted: Some(600_000_000),
+            young_before: Some(19_000_000),
+            young_high: Some(20_000_000),
+            live_high: Some(100_000_000),
+            committed: Some(200_000_000),
+            stopped_ns: Some(MINUTE_NS / 60),
+            ..Minute::default()
+        };
+        let record = sized(&[block(29_999_900), block(29_999_905)]);
+        assert_eq!(
+            (record.service.as_deref(), record.process, record.pid),
+            (Some("shop"), None, None)
+        );
+        assert_eq!(record.until.as_deref(), Some("2027-01-15T06:30:00Z"));
+        assert_eq!(record.window.observed_ns, 10 * MINUTE_NS);
+        assert_eq!(
+            (record.promoted_per_second, record.full_per_minute),
+            (Some(2_000_000), Some(0.4))
+        );
+        assert_eq!(record.not_less_than.unwrap().heap_limit, 133_333_334);
+        assert_eq!(record.curve.len(), 9);
     }
 
     /// Scenario: a window has no full collection; then the live size in a window doubles.
@@ -436,12 +414,12 @@ mod tests {
     fn missing_and_growing_live_size_are_reported() {
         let mut observation = window();
         observation.full.clear();
-        let record = size((None, None), &Configuration::default(), &observation, &[]);
+        let record = size_window(&observation, &[]);
         assert_eq!((record.not_less_than, record.curve.len()), (None, 0));
         assert!(record.unknown_because.unwrap().contains("full collection"));
         let mut observation = window();
         observation.full[1].live = Some(200e6);
-        let record = size((None, None), &Configuration::default(), &observation, &[]);
+        let record = size_window(&observation, &[]);
         assert!(record.gaps.contains(&Gap::Growing));
         assert_eq!(record.live, Some(200_000_000));
     }

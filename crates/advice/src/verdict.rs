@@ -96,11 +96,11 @@ pub fn judge(advice: &AdviceRecord, change: &ChangeRecord) -> Option<Verdict> {
 mod tests {
     use super::*;
     use crate::advice::{AppliesTo, Because, Measures};
+    use crate::basis::Window;
     use crate::change::compare_profiles;
     use crate::configuration::Configuration;
     use crate::profile::{Minute, Profile};
     use crate::setting::{Setting, Variable};
-    use crate::sizing::Window;
 
     const BUDGET: u64 = 64 << 20;
 

@@ -14,6 +14,7 @@ mod watcher;
 
 pub use alert::{AlertView, FiringView, NearView, ParamView, RuleView};
 pub use gc_advice::change::ChangeRecord;
+pub use gc_advice::sizing::SizingRecord;
 pub use process::{
     CauseRecord, CollectionLine, CollectionLookupError, CollectionRecord, HeapColumns, HistoryColumns, KindColumns,
     MemoryRecord, Neighbour, NoteRecord, PauseColumns, ProcessRecord, RequestsOfMinute, SettingRecord, StreamFigures,

@@ -30,7 +30,7 @@ pub(super) const MAX_CONCURRENT: usize = 64;
 static ANSWERS: LazyLock<Arc<Semaphore>> = LazyLock::new(|| Arc::new(Semaphore::new(MAX_CONCURRENT)));
 
 /// Paths of the API, listed in the response to an unknown path.
-pub(super) const PATHS: [&str; 18] = [
+pub(super) const PATHS: [&str; 19] = [
     "/api/v1/overview",
     "/api/v1/processes",
     "/api/v1/processes/PID",
@@ -42,6 +42,7 @@ pub(super) const PATHS: [&str; 18] = [
     "/api/v1/alerts",
     "/api/v1/incidents",
     "/api/v1/changes",
+    "/api/v1/sizing",
     "/api/v1/evidence/",
     "/api/v1/evidence/NAME",
     "/api/v1/evidence/requests/PID",

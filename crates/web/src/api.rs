@@ -127,6 +127,14 @@ pub(super) async fn changes(
     Ok(Json(json!({ "changes": site.views.changes(selection.pid) })))
 }
 
+pub(super) async fn sizing(
+    State(site): State<Site>,
+    selection: Result<Query<Selection>, QueryRejection>,
+) -> Result<Json<Value>, Refusal> {
+    let selection = asked(selection, "use the parameter pid=PID, an integer")?;
+    Ok(Json(json!({ "sizing": site.views.sizing(selection.pid) })))
+}
+
 pub(super) async fn watcher(State(site): State<Site>) -> Json<WatcherRecord> {
     Json(site.watcher_record())
 }

@@ -21,7 +21,7 @@ macro_rules! assets {
     };
 }
 
-static ASSETS: [Asset; 16] = assets! {
+static ASSETS: [Asset; 17] = assets! {
     "account.js" SCRIPT;
     "app.js" SCRIPT;
     "changes.js" SCRIPT;
@@ -37,6 +37,7 @@ static ASSETS: [Asset; 16] = assets! {
     "requests.js" SCRIPT;
     "rules.js" SCRIPT;
     "self.js" SCRIPT;
+    "sizing.js" SCRIPT;
     "page.css" "text/css; charset=utf-8";
 };
 

@@ -207,6 +207,7 @@ fn records() -> Router<Site> {
         .route("/api/v1/alerts", get(api::alerts))
         .route("/api/v1/incidents", get(api::incidents))
         .route("/api/v1/changes", get(api::changes))
+        .route("/api/v1/sizing", get(api::sizing))
         .route("/api/v1/self", get(api::watcher))
         .route_layer(middleware::from_fn(answer::in_time))
 }

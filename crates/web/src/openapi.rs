@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 
 use api::view::{
     AlertView, ChangeRecord, CollectionRecord, HistoryColumns, OverviewRecord, ProcessRecord, ProcessRow,
-    ReportedRequests, RuleView, TargetView, WatcherRecord,
+    ReportedRequests, RuleView, SizingRecord, TargetView, WatcherRecord,
 };
 use evidence::black_box::files::FileRecord;
 use incidents::IncidentRecord;
@@ -130,6 +130,11 @@ fn paths(generator: &mut SchemaGenerator) -> Value {
             "Changes of the configurations of services, newest first, with their effects.",
             &[&parameter("query", "pid", "integer", "Process of the service.")],
             &list::<ChangeRecord>(generator, "changes"),
+        ),
+        "/api/v1/sizing": get(
+            "Memory that each service needs, and the price of other limits.",
+            &[&parameter("query", "pid", "integer", "Process of the service.")],
+            &list::<SizingRecord>(generator, "sizing"),
         ),
         "/api/v1/processes/{pid}/history": get(
             "History of a process on disk: the last hours, at most 360 intervals.",

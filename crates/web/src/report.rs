@@ -14,7 +14,7 @@ use super::assets;
 use api::view::ReportRecord;
 
 /// Modules of the report, each after its imports.
-const MODULES: [&str; 11] = [
+const MODULES: [&str; 12] = [
     "dom.js",
     "format.js",
     "changes.js",
@@ -23,6 +23,7 @@ const MODULES: [&str; 11] = [
     "account.js",
     "incidents.js",
     "requests.js",
+    "sizing.js",
     "process.js",
     "collection.js",
     "report.js",

@@ -15,7 +15,7 @@ use opentelemetry_proto::tonic::metrics::v1::Metric;
 use crate::viewers::{MAX_VIEWERS, Viewers};
 use api::view::{
     AlertView, ChangeRecord, CollectionLookupError, CollectionRecord, HistoryColumns, ListenerRecord, ProcessRecord,
-    ProcessRow, ReportedRequests, RuleView, TargetView, WatcherRecord,
+    ProcessRow, ReportedRequests, RuleView, SizingRecord, TargetView, WatcherRecord,
 };
 use evidence::black_box::files::Files;
 use incidents::IncidentRecord;
@@ -74,6 +74,10 @@ pub trait Views: Send + Sync + std::fmt::Debug {
     /// Returns the changes of configurations of all services, or only of the service of the process with this pid,
     /// newest first. The result is empty if no process with the pid is known.
     fn changes(&self, pid: Option<u32>) -> Vec<ChangeRecord>;
+
+    /// Returns the memory that each service needs, or only the service of the process with this pid. The result is
+    /// empty if no process with the pid is known.
+    fn sizing(&self, pid: Option<u32>) -> Vec<SizingRecord>;
 
     /// Returns the metrics of all processes, counted from the first attach of each process.
     fn collect(&self, now_unix_ns: u64) -> Vec<(Arc<Origin>, Vec<Metric>)>;

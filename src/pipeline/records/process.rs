@@ -16,7 +16,7 @@ use crate::pipeline::shared::UnreadProcess;
 use api::gc::type_name;
 use api::view::{
     CauseRecord, ChangeRecord, HistoryColumns, MemoryRecord, NoteRecord, ProcessRecord, ProcessRow, RequestsOfMinute,
-    SettingRecord, StreamFigures, TrendRecord, TrendsRecord, UnobservedFact,
+    SettingRecord, SizingRecord, StreamFigures, TrendRecord, TrendsRecord, UnobservedFact,
 };
 use run::history::{BUCKET_NS, BUCKETS, Bucket, Cause, HISTORY_NS, RetainedCollection};
 use run::{Run, StaleLimit};
@@ -26,7 +26,7 @@ use run::{Run, StaleLimit};
 pub(crate) fn read(
     run: &Run,
     process: ProcessRow,
-    (incidents, changes): (Vec<IncidentRecord>, Vec<ChangeRecord>),
+    (incidents, changes, sizing): (Vec<IncidentRecord>, Vec<ChangeRecord>, Option<SizingRecord>),
     kept_from_ms: Option<u64>,
     now: Moment,
 ) -> ProcessRecord {
@@ -63,6 +63,7 @@ pub(crate) fn read(
         resource: attributes(resource),
         incidents,
         changes,
+        sizing,
         process,
     }
 }

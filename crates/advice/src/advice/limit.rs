@@ -1,6 +1,7 @@
 //! A higher or a lower memory limit.
 
 use super::{Check, Expected, Prediction, PredictionResult, Subject, ends, mebibytes};
+use crate::basis::SizingBasis;
 use crate::model::{MemoryModel, Range};
 use crate::observation::{FullCollection, median};
 use crate::setting::Setting;
@@ -56,7 +57,8 @@ pub(super) fn raise(subject: &Subject<'_>) -> PredictionResult {
     let Some(heap_limit) = configuration.heap_limit else {
         return Err("the heap limit is unknown; pass the memory limit of the container with --limit".to_owned());
     };
-    let model = MemoryModel::from_observation(observation)?;
+    let basis = SizingBasis::from_observation(observation);
+    let model = MemoryModel::new(&basis)?;
     let share = subject.worthwhile_share()?;
     let pause = median(forced.iter().filter_map(|full| full.pause_ns));
     let pause = pause.ok_or_else(|| "the length of the full collections is unknown".to_owned())?;
@@ -66,7 +68,7 @@ pub(super) fn raise(subject: &Subject<'_>) -> PredictionResult {
     if headroom <= 0.0 {
         return Err("nothing was promoted between full collections, so more memory does not delay them".to_owned());
     }
-    let container = Container::from_observation(configuration, observation);
+    let container = Container::new(configuration, &basis);
     let raised = container.around(heap_limit as f64 + headroom);
     let saved = |left: f64| per_minute * (1.0 - left) / 60.0 * pause / 1e9;
     let stopped = AFTER_TWICE.map(|left| (share - saved(left)).max(0.0));
@@ -113,8 +115,9 @@ pub(super) fn lower(subject: &Subject<'_>, any_window: bool) -> PredictionResult
             observation.seconds() / 60.0
         ));
     }
-    let model = MemoryModel::from_observation(observation)?;
-    let container = Container::from_observation(configuration, observation);
+    let basis = SizingBasis::from_observation(observation);
+    let model = MemoryModel::new(&basis)?;
+    let container = Container::new(configuration, &basis);
     let needed = container.around(model.needed());
     if needed > MAX_KEPT * memory_limit as f64 {
         return Err(format!(

@@ -1,4 +1,5 @@
 use super::*;
+use crate::basis::SizingBasis;
 use crate::observation::{FullCollection, Surroundings, Young};
 use crate::proof::{ADMITTED, MIN_PREDICTIONS};
 use clr_gc::gc::Asker;
@@ -341,7 +342,7 @@ fn lower_limit_needs_a_week() {
     refused(&by_default(&observation), "needs 7 days");
     let record = advice_for(Kind::LimitLower, &observation, &large);
     let limit = record.setting.as_ref().unwrap().memory_limit.unwrap();
-    let sized = crate::sizing::size((None, None), &large, &observation, &[])
+    let sized = crate::sizing::size((None, None), &large, &SizingBasis::from_observation(&observation), &[])
         .not_less_than
         .unwrap();
     assert!(limit >= sized.memory_limit && limit - sized.memory_limit < 1 << 20);

@@ -7,19 +7,40 @@
 //! ```
 //!
 //! A collection counts in the minute in which it was observed, which is at most seconds after its end. A sampler has
-//! one open minute: a few hundred bytes, and at most 12 KiB for pauses and budgets that no runtime has.
+//! one open minute: a few hundred bytes, and at most 16 KiB for pauses and sizes that no runtime has.
 
 use base::time::Moment;
-use clr_gc::gc::{Collection, Suspension};
+use clr_gc::gc::{Asker, Collection, Suspension};
 
 use super::Minute;
 use super::classes::Classes;
-use crate::observation::FullCollection;
+use crate::observation::{FullCollection, LargeAllocation, Young, committed, is_whole};
 
 /// Length of a minute, in nanoseconds.
 pub const MINUTE_NS: u64 = 60_000_000_000;
 /// Minimum time between two readings of the CPU time for a known CPU of a minute, in nanoseconds.
 const MIN_CPU_NS: u64 = MINUTE_NS / 3;
+
+/// A sum that is unknown if a part is unknown.
+#[derive(Debug, Clone, Copy)]
+struct Sum(Option<u64>);
+
+impl Default for Sum {
+    fn default() -> Self {
+        Self(Some(0))
+    }
+}
+
+impl Sum {
+    fn add(&mut self, part: Option<f64>) {
+        self.0 = self.0.zip(part).map(|(sum, part)| sum.saturating_add(part as u64));
+    }
+}
+
+/// Adds a value to a sum that is unknown without values.
+fn add(sum: &mut Option<u64>, value: u64) {
+    *sum = Some(sum.unwrap_or(0).saturating_add(value));
+}
 
 /// A minute to which collections are still added.
 #[derive(Debug, Default)]
@@ -28,6 +49,11 @@ pub(super) struct Sums {
     pauses: Classes,
     young_pauses: Classes,
     budgets: Classes,
+    /// Bytes in generations 0 and 1 before young collections.
+    before: Classes,
+    promoted: Sum,
+    blocking_ns: Sum,
+    background_ns: Sum,
     /// Whether an unknown part of the allocation is missing from the sum.
     hides_allocation: bool,
     /// Whether a pause of unknown length is missing from the sum.
@@ -42,15 +68,18 @@ impl Sums {
         }
     }
 
-    /// Adds a collection.
-    pub(super) fn add(&mut self, collection: &Collection) {
+    /// Adds a collection. `large` is the number of bytes of large objects that were allocated since the previous
+    /// collection; `None` if unknown.
+    pub(super) fn add(&mut self, collection: &Collection, large: Option<f64>) {
         let minute = &mut self.minute;
         minute.collections += 1;
         minute.lossy |= collection.lossy || collection.requested_by_tool == Some(true);
         self.hides_allocation |= collection.hides_allocation();
-        let add = |sum: &mut Option<u64>, value: u64| *sum = Some(sum.unwrap_or(0).saturating_add(value));
         if let Some(bytes) = collection.allocated_since_last() {
             add(&mut minute.allocated, bytes);
+        }
+        if let Some(bytes) = large {
+            add(&mut minute.large_allocated, bytes as u64);
         }
         match collection.pause_ns {
             Some(ns) => {
@@ -62,32 +91,58 @@ impl Sums {
         if collection.heap_stats.is_some() {
             minute.free = collection.total(|sizes| sizes.fragmentation).or(minute.free);
         }
+        minute.committed = minute.committed.max(committed(collection));
         if collection.generation == Some(2) {
-            minute.full += 1;
-            if let Some(ns) = collection.pause_ns {
-                add(&mut minute.full_stopped_ns, ns.max(0).cast_unsigned());
-            }
-            minute.live = FullCollection::from_collection(collection)
-                .live
-                .map(|bytes| bytes.max(0.0) as u64)
-                .or(minute.live);
+            self.add_full(collection);
         } else {
-            if let Some(ns) = collection.pause_ns {
-                self.young_pauses.add(ns.max(0).cast_unsigned());
-            }
-            if let Some(bytes) = collection.heap.first().and_then(|gen0| gen0.before) {
-                self.budgets.add(bytes);
-            }
+            self.add_young(collection);
+        }
+    }
+
+    fn add_full(&mut self, collection: &Collection) {
+        let minute = &mut self.minute;
+        let full = FullCollection::from_collection(collection);
+        minute.full += 1;
+        minute.full_at_limit += u64::from(full.asker == Asker::Limit);
+        if let Some(ns) = collection.pause_ns {
+            add(&mut minute.full_stopped_ns, ns.max(0).cast_unsigned());
+        }
+        if full.concurrent {
+            self.background_ns.add(full.duration_ns);
+        } else {
+            minute.full_blocking += 1;
+            self.blocking_ns.add(full.pause_ns);
+        }
+        let live = full.live.map(|bytes| bytes.max(0.0) as u64);
+        minute.live = live.or(minute.live);
+        minute.live_high = minute.live_high.max(live);
+    }
+
+    fn add_young(&mut self, collection: &Collection) {
+        if let Some(ns) = collection.pause_ns {
+            self.young_pauses.add(ns.max(0).cast_unsigned());
+        }
+        if let Some(bytes) = collection.heap.first().and_then(|gen0| gen0.before) {
+            self.budgets.add(bytes);
+        }
+        let Some(generation) = collection.generation else {
+            return;
+        };
+        self.minute.gen1 += u64::from(generation == 1);
+        let young = Young::new(collection, generation);
+        // The first collection of a session can lack its start.
+        if young.is_some() || is_whole(collection) {
+            self.promoted.add(young.map(|young| young.gen1_survived));
+        }
+        if let Some(young) = young {
+            self.before.add(young.before as u64);
         }
     }
 
     /// Adds a suspension without a collection.
     pub(super) fn add_suspension(&mut self, suspension: &Suspension) {
         match suspension.stopped_ns {
-            Some(ns) => {
-                let sum = self.minute.stopped_ns.unwrap_or(0);
-                self.minute.stopped_ns = Some(sum.saturating_add(ns.max(0).cast_unsigned()));
-            }
+            Some(ns) => add(&mut self.minute.stopped_ns, ns.max(0).cast_unsigned()),
             None => self.hides_pause = true,
         }
     }
@@ -98,6 +153,11 @@ impl Sums {
         self.minute.p95_pause_ns = self.pauses.quantile(0.95);
         self.minute.young_pause_ns = self.young_pauses.quantile(0.5);
         self.minute.young_budget = self.budgets.quantile(0.5);
+        self.minute.young_before = self.before.quantile(0.5);
+        self.minute.young_high = self.before.quantile(0.95);
+        self.minute.promoted = self.promoted.0;
+        self.minute.blocking_ns = self.blocking_ns.0;
+        self.minute.background_ns = self.background_ns.0;
         if self.minute.collections == 0 {
             // Without collections, the stopped time contains only other suspensions, and the allocation is unknown.
             self.minute.stopped_ns = Some(self.minute.stopped_ns.unwrap_or(0));
@@ -159,6 +219,7 @@ pub struct Sampler {
     /// Whether requests are read.
     reads_requests: bool,
     figures: Figures,
+    large: LargeAllocation,
     /// Time and value of the newest known CPU time.
     cpu: Option<(Moment, u64)>,
 }
@@ -205,7 +266,10 @@ impl Sampler {
                 self.cpu = figures.cpu_ns.map(|cpu| (at, cpu)).or(self.cpu);
                 self.figures = figures;
             }
-            Input::Collection(collection) => self.sums().into_iter().for_each(|sums| sums.add(collection)),
+            Input::Collection(collection) => {
+                let large = self.large.add(collection);
+                self.sums().into_iter().for_each(|sums| sums.add(collection, large));
+            }
             Input::Suspension(suspension) => self.sums().into_iter().for_each(|sums| sums.add_suspension(suspension)),
             Input::Tick => {}
         }

@@ -1,9 +1,9 @@
-//! A block of minutes in 44 bytes.
+//! A block of minutes in 64 bytes.
 
 use crate::profile::Minute;
 
 /// Number of figures in a block.
-pub(super) const FIGURES: usize = 19;
+pub(super) const FIGURES: usize = 30;
 /// Code of an unknown figure.
 const UNKNOWN: u16 = u16::MAX;
 /// Number of codes per factor of two. The precision of a figure is 0.07 %, and counts up to 500 are exact.
@@ -54,6 +54,17 @@ impl Block {
                 minute.container_peak,
                 minute.cpu_ns,
                 Some(u64::from(minute.lossy)),
+                Some(minute.gen1),
+                minute.promoted,
+                minute.large_allocated,
+                minute.young_before,
+                minute.young_high,
+                minute.live_high,
+                minute.committed,
+                Some(minute.full_blocking),
+                Some(minute.full_at_limit),
+                minute.blocking_ns,
+                minute.background_ns,
             ]
             .map(code),
         }
@@ -80,6 +91,17 @@ impl Block {
             container_peak,
             cpu_ns,
             lossy,
+            gen1,
+            promoted,
+            large_allocated,
+            young_before,
+            young_high,
+            live_high,
+            committed,
+            full_blocking,
+            full_at_limit,
+            blocking_ns,
+            background_ns,
         ] = self.codes.map(figure);
         Minute {
             at: self.at.into(),
@@ -103,6 +125,17 @@ impl Block {
             resident,
             container_peak,
             cpu_ns,
+            gen1: gen1.unwrap_or(0),
+            promoted,
+            large_allocated,
+            young_before,
+            young_high,
+            live_high,
+            committed,
+            full_blocking: full_blocking.unwrap_or(0),
+            full_at_limit: full_at_limit.unwrap_or(0),
+            blocking_ns,
+            background_ns,
         }
     }
 }
@@ -151,8 +184,19 @@ mod tests {
             resident: Some(17),
             container_peak: Some(18),
             cpu_ns: Some(19),
+            gen1: 20,
+            promoted: Some(21),
+            large_allocated: None,
+            young_before: Some(23),
+            young_high: Some(24),
+            live_high: Some(25),
+            committed: Some(26),
+            full_blocking: 27,
+            full_at_limit: 28,
+            blocking_ns: Some(29),
+            background_ns: Some(30),
         };
         assert_eq!(Block::new(&minute).minute(), minute);
-        assert_eq!(size_of::<Block>(), 44);
+        assert_eq!(size_of::<Block>(), 64);
     }
 }

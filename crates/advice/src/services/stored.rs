@@ -30,6 +30,8 @@ struct StoredPeriod {
     blocks: Vec<(u32, Vec<u16>)>,
     all_blocks: usize,
     left_out: LeftOut,
+    /// Number of the first minute and codes of the figures of the newest starts of processes.
+    start: Option<(u32, Vec<u16>)>,
 }
 
 #[derive(Debug, Serialize, Deserialize)]
@@ -48,17 +50,15 @@ fn moved(minute: u64, by: i64) -> u64 {
 impl StoredService {
     /// Returns a service as a line without a line break. `shift` is added to the number of each minute.
     pub(super) fn write(key: &str, service: &Service, shift: i64) -> String {
+        let stored = |block: &Block| (moved(block.at.into(), shift) as u32, block.codes.to_vec());
         let period = |period: &Period| StoredPeriod {
             first: moved(period.first, shift),
             last: moved(period.last, shift),
             configuration: period.configuration.clone(),
-            blocks: period
-                .blocks
-                .iter()
-                .map(|block| (moved(block.at.into(), shift) as u32, block.codes.to_vec()))
-                .collect(),
+            blocks: period.blocks.iter().map(stored).collect(),
             all_blocks: period.all_blocks,
             left_out: period.left_out,
+            start: period.start.as_ref().map(stored),
         };
         let change = |change: &Change| StoredChange {
             id: change.id.clone(),
@@ -99,11 +99,15 @@ impl StoredService {
     }
 }
 
+fn block((at, codes): (u32, Vec<u16>)) -> Result<Block, DamagedError> {
+    let codes: [u16; FIGURES] = codes.try_into().map_err(|_| DamagedError)?;
+    Ok(Block { at, codes })
+}
+
 fn period(stored: StoredPeriod) -> Result<Period, DamagedError> {
     let mut blocks = Vec::with_capacity(stored.blocks.len().min(MAX_BLOCKS));
-    for (at, codes) in stored.blocks {
-        let codes: [u16; FIGURES] = codes.try_into().map_err(|_| DamagedError)?;
-        blocks.push(Block { at, codes });
+    for stored in stored.blocks {
+        blocks.push(block(stored)?);
     }
     let is_ordered = blocks.is_sorted_by(|one, next| one.at < next.at) && stored.first <= stored.last;
     if blocks.len() > MAX_BLOCKS || !is_ordered {
@@ -118,5 +122,6 @@ fn period(stored: StoredPeriod) -> Result<Period, DamagedError> {
         open: Vec::new(),
         left_out: stored.left_out,
         warm_up_left: 0,
+        start: stored.start.map(block).transpose()?,
     })
 }

@@ -321,6 +321,59 @@ fn processes_of_one_version_are_combined() {
     assert_eq!(host.services.counts().late_minutes, 0);
 }
 
+/// Scenario: a process starts and runs for two hours; a second process starts, its warm-up needs more memory, and it is
+/// observed from its first minute; then another process is first observed in its third minute. A new version starts
+/// next to them, and stops again.
+/// Guarantee: the profile of the newest running configuration has the maximum of the newest observed start, which stays
+/// after its blocks were evicted; a start that is not observed from its beginning is damaged without an earlier start.
+#[test]
+fn newest_start_stays_in_profile() {
+    let mut host = Host::new();
+    let hand = |host: &mut Host, version: Version, age: u64, committed: u64| {
+        let minute = Minute {
+            committed: Some(committed),
+            ..host.minute(version, age)
+        };
+        host.hand("shop", version, minute);
+        host.at += 1;
+    };
+    let start = |host: &Host| host.services.profile("shop").unwrap().0.start().unwrap();
+    let is_close = |found: Option<u64>, exact: u64| (found.unwrap() as f64 / exact as f64 - 1.0).abs() < 0.001;
+    for age in 2..10 {
+        hand(&mut host, ONE, age, 100_000_000);
+    }
+    assert!(start(&host).lossy && is_close(start(&host).committed, 100_000_000));
+    for age in 0..200 {
+        hand(&mut host, ONE, age, if age < 3 { 300_000_000 } else { 100_000_000 });
+    }
+    assert!(!start(&host).lossy && is_close(start(&host).committed, 300_000_000));
+    assert!(host.services.profile("shop").unwrap().0.minutes().count() == MAX_BLOCKS);
+    for age in 2..10 {
+        hand(&mut host, ONE, age, 350_000_000);
+    }
+    assert!(!start(&host).lossy && is_close(start(&host).committed, 350_000_000));
+    for age in 0..6 {
+        hand(&mut host, ONE, age, 200_000_000);
+    }
+    assert!(is_close(start(&host).committed, 200_000_000));
+    let two = Version { name: "2", ..ONE };
+    let version = |host: &Host| host.services.profile("shop").unwrap().0.configuration.version.unwrap();
+    for age in 20..40 {
+        hand(&mut host, ONE, age, 200_000_000);
+        if age < 25 {
+            hand(&mut host, two, age, 200_000_000);
+            assert_eq!(version(&host), "2");
+        }
+    }
+    assert_eq!(version(&host), "1");
+    let keys = host.services.keys();
+    let mut restored = Services::default();
+    restored.restore(&host.services.line(&keys[0], 60).unwrap()).unwrap();
+    let (profile, end) = restored.profile("shop").unwrap();
+    assert_eq!(end, host.services.profile("shop").unwrap().1 + 60);
+    assert!(is_close(profile.start().unwrap().committed, 200_000_000));
+}
+
 /// Scenario: the profiles are written with a shift of one hour, one of three lines is cut, and the lines are read
 /// again; a line has too many periods.
 /// Guarantee: the whole services have the same records, the damaged lines are errors, and a change that was noticed

@@ -1,6 +1,7 @@
 //! One process, and one of its collections.
 
 use gc_advice::change::ChangeRecord;
+use gc_advice::sizing::SizingRecord;
 use incidents::IncidentRecord;
 use rule_engine::account::AccountRecord;
 use rule_engine::ledger::Ledger;
@@ -50,6 +51,9 @@ pub struct ProcessRecord {
     /// Changes of the configuration of the process's service, newest first, at most four. Each compares the measures
     /// before and after the change.
     pub changes: Vec<ChangeRecord>,
+    /// Memory that the process's service needs, from the profile of its newest configuration; null if the service has
+    /// no profile yet.
+    pub sizing: Option<SizingRecord>,
     /// Notes in addition to the incidents: rules that hold and report no problem.
     pub notes: Vec<NoteRecord>,
     /// Requests of the last minute; null if gcwatch does not observe requests (`requests.mode`). The requests that lost

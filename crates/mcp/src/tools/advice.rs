@@ -64,8 +64,8 @@ pub(super) async fn answer<S: Source>(asker: &Asker<'_, S>, arguments: Map<Strin
             Some(_) if arguments.file.is_some() => both(),
             Some(pid) => Refusal::new(
                 format!("process {pid} needs a GC session, and this server affects no process"),
-                "start `gcwatch mcp --allow-bursts` on the host of the process, or pass a recording (`gcwatch record`) as \
-                 `file`",
+                "call `process` with `parts: [\"sizing\"]` for its memory without a session; for all settings, start `gcwatch \
+                 mcp --allow-bursts` on the host of the process, or pass a recording (`gcwatch record`) as `file`",
             ),
             None => Refusal::new("`file` and `pid` are missing", "pass one of them"),
         });
@@ -121,8 +121,10 @@ pub(super) fn row(record: Value) -> Value {
                 &record,
                 &[
                     "kind",
-                    "process",
-                    "pid",
+                    "service?",
+                    "until?",
+                    "process?",
+                    "pid?",
                     "configuration",
                     "window",
                     "gaps",

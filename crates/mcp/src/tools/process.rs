@@ -4,7 +4,7 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
-use super::{ListedTool, history, incidents, processes, read, schema};
+use super::{ListedTool, advice, history, incidents, processes, read, schema};
 use crate::page::{UNITS, instant_ms, list, pick, rfc3339, trimmed};
 use crate::source::{Answer, Asker, Source};
 
@@ -14,7 +14,8 @@ pub(super) const TOOL: ListedTool = ListedTool {
     description: "One .NET process: stopped time by cause in the last minutes (parts that add up), memory breakdown and \
                   growing part, incidents and notes, and unknown values with reasons. `parts` adds: `account` (stopped time by \
                   cause since gcwatch attached), `causes` of collections, `history` of the last 30 minutes at a `resolution`, \
-                  `settings` of the collector, `stream` (state of the event stream), `resource`.",
+                  `settings` of the collector, `sizing` (memory that its service needs, and the price of other limits), \
+                  `stream` (state of the event stream), `resource`.",
     arguments: schema::<Arguments>,
 };
 
@@ -25,6 +26,7 @@ enum RecordPart {
     Causes,
     History,
     Settings,
+    Sizing,
     Stream,
     Resource,
 }
@@ -99,6 +101,7 @@ fn build_answer(record: &Value, arguments: &Arguments) -> Answer {
             RecordPart::Account => ("account", trimmed(field("account"), MAX_ASKED)),
             RecordPart::Causes => ("causes", trimmed(field("causes"), MAX_ASKED)),
             RecordPart::Settings => ("settings", settings(record)),
+            RecordPart::Sizing => ("sizing", advice::row(field("sizing"))),
             RecordPart::Stream => ("stream", field("stream")),
             RecordPart::Resource => ("resource", field("resource")),
             RecordPart::History => {
@@ -209,6 +212,8 @@ mod tests {
             "history": { "attached_ms": 1_799_999_000_000_u64, "start_ms": [1_799_999_990_000_u64], "stopped_ns": [5] },
             "settings": [{ "name": "a.b", "value": true, "description": "d" }],
             "unseen": [{ "what": "kernel", "why": "no rights" }],
+            "sizing": { "kind": "sizing", "service": "shop", "until": "2027-01-15T08:00:00Z", "process": null, "pid": null,
+                        "not_less_than": { "heap_limit": 5, "memory_limit": 9 }, "full_ns": [1, 2], "curve": [] },
             "stream": { "sessions": 1 },
         });
         let asked =
@@ -222,7 +227,20 @@ mod tests {
         );
         assert_eq!(brief["memory"]["growth_per_minute_by_line"], json!({ "usage": 4 }));
         assert_eq!(brief["not_known"][0]["what"], "kernel");
-        assert!(brief.get("history").is_none() && brief.get("settings").is_none());
+        assert!(
+            ["history", "settings", "sizing"]
+                .iter()
+                .all(|part| brief.get(part).is_none())
+        );
+        let sizing = &asked(json!({ "pid": 7, "parts": ["sizing"] }))["sizing"];
+        assert_eq!(
+            (&sizing["service"], &sizing["not_less_than"]["memory_limit"]),
+            (&json!("shop"), &json!(9))
+        );
+        assert!(
+            sizing.get("full_ns").is_none() && sizing.get("pid").is_none(),
+            "{sizing}"
+        );
         let whole =
             asked(json!({ "pid": 7, "parts": ["history", "settings", "stream"], "resolution": "10s", "since": "1m" }));
         assert_eq!(whole["history"]["stopped_ns"], json!([5]));

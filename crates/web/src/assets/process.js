@@ -8,6 +8,7 @@ import { changesPanel, whatChanged } from './changes.js';
 import { incidentCard, showDashboards } from './incidents.js';
 import { follow, once } from './live.js';
 import { requestsPanel } from './requests.js';
+import { sizingPanel } from './sizing.js';
 
 let record = null;
 let gone = null;
@@ -518,7 +519,7 @@ function render() {
       changesPanel(record.changes), causes(record.causes), account(record.account, 'Since gcwatch attached'), requests(process, (number) => (kept.has(number) ? link(number) : null)),
       lines('Longest collections', 'From the last half hour, with full data.', record.longest, 'longest', link),
       lines('Newest collections', 'With full data.', record.newest, 'newest', link),
-    ], [memoryPanel(memory), settings(record.settings, process), reading(record.stream, record.unseen, process)])
+    ], [memoryPanel(memory), sizingPanel(record.sizing, process.pid), settings(record.settings, process), reading(record.stream, record.unseen, process)])
       : h('div', { class: 'columns', key: 'unread' }, reading(record.stream, record.unseen, process)),
     resource(record.resource),
   ]);
