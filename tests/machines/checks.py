@@ -248,6 +248,8 @@ def apparmor(row, machine):
     same(closed, "attachable", "gcwatch under the profile, of a process under it")
     same(free, "permission", "gcwatch under the profile, of a process without one")
     assert "AppArmor" in remedy, remedy
+    denied = machine.answer("denied")
+    assert 'operation="ptrace"' in denied and 'requested_mask="read"' in denied, f"the kernel denied: {denied}"
 
 
 def selinux(row, machine):
@@ -260,6 +262,9 @@ def selinux(row, machine):
     ((other, remedy),) = verdicts(machine.answer("other"))
     same(other, "permission", "gcwatch as container_t with other categories")
     assert "SELinux" in remedy, remedy
+    denied = machine.answer("denied")
+    search = r"denied +{ search } .*s0:c3,c4 .*s0:c1,c2 tclass=dir permissive=0"
+    assert re.search(search, denied), f"the kernel denied: {denied}"
     ((sidecar, _),) = verdicts(machine.answer("same"))
     same(sidecar, "attachable", "gcwatch as container_t with the categories of the process")
     whole(row, machine)

@@ -8,7 +8,7 @@ import stat
 import subprocess
 
 import packages
-from packages import Missing, fetch, only_file
+from packages import NotPublic, fetch, only_file
 
 HERE = pathlib.Path(__file__).resolve().parent
 ROOT = HERE.parent.parent
@@ -19,6 +19,8 @@ LIBRARIES = {
     "zlib": ("libz.so.1",),
 }
 LOADERS = {"amd64": "lib64/ld-linux-x86-64.so.2", "arm64": "lib/ld-linux-aarch64.so.1"}
+# Number of stripped programs in the cache that remain when another one is added.
+KEPT_PROGRAMS = 3
 TRIPLES = {"amd64": "x86_64-linux-gnu", "arm64": "aarch64-linux-gnu"}
 
 
@@ -75,7 +77,10 @@ def runtime(name):
     """Returns the folder of a runtime in the cache of tests/runtimes/fetch."""
     folder = packages.cache().parent / "runtimes" / name
     if not (folder / ".complete").exists():
-        raise Missing(f"no runtime {name} in {folder.parent}: tests/runtimes/fetch reports the reason")
+        raise NotPublic(
+            f"{folder} does not exist: run tests/runtimes/fetch, with the pack in GCWATCH_RUNTIMES if no public package "
+            "has the runtime"
+        )
     return folder
 
 
@@ -86,20 +91,23 @@ def stripped(program):
         return program
     small = packages.cache() / f"gcwatch-{packages.digest(program)[:16]}"
     if not small.exists():
-        for old in packages.cache().glob("gcwatch-*"):
-            old.unlink()
-        subprocess.run(["strip", "-o", small.with_suffix(".part"), program], check=True)
-        small.with_suffix(".part").rename(small)
+        # Another run can use the newest programs, or can write the same program now.
+        by_age = sorted(packages.cache().glob("gcwatch-*"), key=lambda path: path.stat().st_mtime)
+        for old in by_age[:-KEPT_PROGRAMS]:
+            old.unlink(missing_ok=True)
+        part = small.with_suffix(f".{os.getpid()}.part")
+        subprocess.run(["strip", "-o", part, program], check=True)
+        part.rename(small)
     return small
 
 
 def kernel(row):
     """Returns the kernel of a row, and its modules in the order in which they are loaded."""
     if row.kernel == "linux-64k":
-        built = sorted(packages.cache().glob("linux-64k-????????????????"))
+        built = list(packages.cache().glob("linux-64k-????????????????"))
         if not built:
-            raise Missing("Debian has no kernel with pages of 64 KiB: tests/machines/build-kernel-64k builds one")
-        return built[-1], []
+            raise NotPublic("Debian has no kernel with pages of 64 KiB: run tests/machines/build-kernel-64k")
+        return max(built, key=lambda path: path.stat().st_mtime), []
     folder = fetch(row.kernel)
     image = next(path for path in folder.rglob("vmlinu*") if path.is_file())
     modules = []

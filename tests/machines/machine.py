@@ -6,6 +6,7 @@ import os
 import selectors
 import shutil
 import subprocess
+import threading
 import time
 import zlib
 
@@ -18,7 +19,13 @@ COMMANDS = {
 }
 # Processes of machines that run now.
 RUNNING = set()
+# Is set when no further machine may start.
+STOPPING = threading.Event()
 CONSOLES = {"amd64": "ttyS0", "arm64": "ttyAMA0"}
+
+
+class Interrupted(Exception):
+    """Error raised if the run is stopped before the machine has ended."""
 
 
 class Machine:
@@ -41,7 +48,8 @@ class Machine:
 
 
 def boot(row, kernel, initramfs, console, limit):
-    """Runs a machine to its end, for at most `limit` seconds, and writes its console to a file."""
+    """Runs a machine to its end, for at most `limit` seconds, and writes its console to a file. Raises Missing, or
+    Interrupted."""
     command = list(COMMANDS[row.architecture])
     if not shutil.which(command[0]):
         raise Missing(f"{command[0]} is not on PATH: install qemu-system-x86 and qemu-system-arm")
@@ -56,16 +64,22 @@ def boot(row, kernel, initramfs, console, limit):
     machine = Machine()
     until = time.monotonic() + limit
     with open(console, "wb") as log:
+        if STOPPING.is_set():
+            raise Interrupted
         process = subprocess.Popen(
             command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT
         )
         RUNNING.add(process)
         try:
-            read(process, until, log, machine)
+            # A signal in the meantime did not find this process.
+            if not STOPPING.is_set():
+                read(process, until, log, machine)
         finally:
             process.kill()
             process.wait()
             RUNNING.discard(process)
+    if STOPPING.is_set():
+        raise Interrupted
     if machine.failure is None and "all" not in machine.answers:
         over = time.monotonic() >= until
         late = f"the machine did not end within {limit} s"

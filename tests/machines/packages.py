@@ -21,6 +21,10 @@ class Missing(Exception):
     """Error raised if a part of a machine is not available."""
 
 
+class NotPublic(Missing):
+    """Error raised if a part that no public package has is not available. Optional rows are ignored without it."""
+
+
 def cache():
     base = os.environ.get("GCWATCH_CACHE")
     if not base:
