@@ -55,7 +55,7 @@ impl Tests {
     ) {
         let host = Arc::clone(&self.host);
         let full = path.as_ref().to_owned();
-        self.add_trial(path.as_ref(), needs, move |name| host.run(name, &full, test));
+        self.add_trial(path.as_ref(), needs, move |name| host.run(name, &full, beside, test));
     }
 
     /// Adds a test that runs while no other test of this or another binary runs, because it depends on the resources of
@@ -66,10 +66,9 @@ impl Tests {
         needs: impl FnOnce() -> Need + Send + 'static,
         test: impl Fn() + Send + 'static,
     ) {
-        self.add_trial(path.as_ref(), needs, move |_| {
-            let _alone = alone();
-            test();
-        });
+        let host = Arc::clone(&self.host);
+        let full = path.as_ref().to_owned();
+        self.add_trial(path.as_ref(), needs, move |name| host.run(name, &full, alone, test));
     }
 
     fn add_trial(
@@ -132,21 +131,21 @@ fn alone() -> [File; 2] {
 }
 
 impl Host {
-    /// Runs a test next to other tests. A test that fails runs once more, exclusively, because a live test needs CPU
-    /// time that other tests use. The second run decides. Both runs are in the output, and [`record_rerun`] records the
-    /// second run.
+    /// Runs a test while it holds the locks that `lock` takes. A test that fails runs once more, exclusively, because a
+    /// live test needs CPU time that other tests and builds use. The second run decides. Both runs are in the output,
+    /// and [`record_rerun`] records the second run.
     #[allow(clippy::print_stdout, reason = "readers of the output should see such tests")]
-    fn run(&self, name: &str, path: &str, test: impl Fn()) {
-        let shared = beside();
+    fn run<L>(&self, name: &str, path: &str, lock: impl FnOnce() -> L, test: impl Fn()) {
+        let locks = lock();
         let Err(failure) = catch_unwind(AssertUnwindSafe(&test)) else {
             return;
         };
-        drop(shared);
+        drop(locks);
         if self.second_runs.fetch_add(1, Ordering::Relaxed) >= SECOND_RUNS {
             resume_unwind(failure);
         }
         let _alone = alone();
-        println!("{name}: failed next to other tests; running it again without other tests");
+        println!("{name}: failed; running it again without other tests");
         let second = catch_unwind(AssertUnwindSafe(&test));
         record_rerun(&rerun_file(), path, second.is_ok());
         if let Err(failure) = second {
