@@ -84,6 +84,14 @@ def runtime(name):
     return folder
 
 
+def modified(path):
+    """Returns the time of the last change of a file, or 0 if another run has removed the file."""
+    try:
+        return path.stat().st_mtime
+    except FileNotFoundError:
+        return 0
+
+
 def stripped(program):
     """Returns the program without its debug sections, which take 100 MB of a machine's memory."""
     kind = subprocess.run(["file", "-b", program], capture_output=True, text=True).stdout
@@ -92,7 +100,7 @@ def stripped(program):
     small = packages.cache() / f"gcwatch-{packages.digest(program)[:16]}"
     if not small.exists():
         # Another run can use the newest programs, or can write the same program now.
-        by_age = sorted(packages.cache().glob("gcwatch-*"), key=lambda path: path.stat().st_mtime)
+        by_age = sorted(packages.cache().glob("gcwatch-*"), key=modified)
         for old in by_age[:-KEPT_PROGRAMS]:
             old.unlink(missing_ok=True)
         part = small.with_suffix(f".{os.getpid()}.part")
@@ -107,7 +115,7 @@ def kernel(row):
         built = list(packages.cache().glob("linux-64k-????????????????"))
         if not built:
             raise NotPublic("Debian has no kernel with pages of 64 KiB: run tests/machines/build-kernel-64k")
-        return max(built, key=lambda path: path.stat().st_mtime), []
+        return max(built, key=modified), []
     folder = fetch(row.kernel)
     image = next(path for path in folder.rglob("vmlinu*") if path.is_file())
     modules = []
